@@ -10,8 +10,9 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
+from typing import Any
 
-from torch2ms.source import SourceError, check_syntax
+from torch2ms.source import SourceError, check_syntax, suites
 
 SECONDS, LINES_PER_SECOND = 60, 50  # far more than the slowest file on the slowest machine was seen to take
 TOGETHER = 300  # seconds for a project before its first line: up to three conversions of one that is small
@@ -122,7 +123,7 @@ def unparsable(text: str) -> str:
     lines = NEWLINE.split(text)
     if (line := _too_deep(tree, lines)) is not None:
         return f"line {line}: {TOO_DEEP}"
-    if not re.search(r"^\s*match\b", text, re.MULTILINE):
+    if not re.search(r"^[ \t\f]*match\b", text, re.MULTILINE):
         return ""
     for node in ast.walk(tree):
         if isinstance(
@@ -137,17 +138,19 @@ def unparsable(text: str) -> str:
 def _too_deep(tree: ast.Module, lines: list[str]) -> int | None:
     """The line of a statement like `a + b + c + ...` that is nested too deeply; only long ones are gone through."""
     ends = [0, *accumulate(map(len, lines))]
-    waiting: list[ast.AST] = [tree]
+    waiting: list[Any] = list(tree.body)
     while waiting:
         node = waiting.pop()
-        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
-            waiting += getattr(node, name, ())
         if isinstance(node, ast.stmt):
+            first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) - 1
+            if ends[node.end_lineno or node.lineno] - ends[first] <= EXPRESSION_DEPTH:
+                continue
             body = getattr(node, "body", None) or getattr(node, "cases", None)
             last = getattr(body[0], "lineno", node.end_lineno) if body else node.end_lineno
-            length = ends[last or node.lineno] - ends[node.lineno - 1]
-            if length > EXPRESSION_DEPTH and _levels(node) > EXPRESSION_DEPTH:
+            if ends[last or node.lineno] - ends[first] > EXPRESSION_DEPTH and _levels(node) > EXPRESSION_DEPTH:
                 return node.lineno
+        for name in suites(node.__class__):
+            waiting += getattr(node, name)
     return None
 
 

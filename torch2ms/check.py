@@ -11,6 +11,7 @@ import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from torch2ms.findings import Finding, Result, Tier
@@ -24,9 +25,6 @@ LITERAL = re.compile(
 )
 NESTED_STRINGS = sys.version_info[:2] >= (3, 12)  # f-strings that no expression finds; the tokenizer is fast there
 NEWLINE = re.compile(r"\r\n|\r|\n")
-SILENT = frozenset(
-    {type(None), ast.Attribute, ast.Load, ast.Store, ast.Call, ast.Constant, ast.Expr, ast.Assign, ast.keyword}
-)
 HELD: dict[type, tuple[str, ...]] = {ast.Constant: (), type(None): ()}  # fields with nodes, as far as nodes count here
 PLAIN = frozenset("ctx id attr arg name asname names module level op ops kind type_comment type_ignores rest".split())
 DOCSTRING = re.compile(r"(?:[\s\\]|#[^\r\n]*[\r\n])*[rRuU\"'(]")  # how a text may begin that has one
@@ -197,7 +195,7 @@ class Names:
                 else:
                     self.used.setdefault(node.id, node.lineno)
                 continue
-            if kind not in SILENT:
+            if _binds(kind):
                 self.other(node)
             for name in HELD.get(kind) or _held(kind):
                 below = getattr(node, name)
@@ -240,6 +238,12 @@ class Names:
         """Line and name of an import of torch, or of a use of such a name, that the module still has."""
         uses = [(self.used[name], name) for name in TORCH_PACKAGES if name in self.used and name not in self.bound]
         return min(self.foreign + uses, default=None)
+
+
+@cache
+def _binds(kind: type) -> bool:
+    """Whether nodes of a class bind names that they hold as text."""
+    return kind is not ast.keyword and not {"name", "names", "rest", "arg"}.isdisjoint(getattr(kind, "_fields", ()))
 
 
 def _held(kind: type) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from torch2ms import cache
 from torch2ms.config import Config
 from torch2ms.findings import Result
-from torch2ms.source import parse_quietly
+from torch2ms.source import parse_quietly, suites
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Sources = dict[str, str]
 Convert = Callable[[Mapping[str, str], Config], dict[str, Result]]
 FOREIGN = frozenset({"torch", "torchvision", "numpy", "os", "sys", "typing", "collections"})
-SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
 WORTH_A_PROCESS = 100_000  # characters; a worker spends half a second before its first line
 
 
@@ -157,9 +156,8 @@ def imported(text: str | bytes) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
         else:
-            for suite in SUITES:  # no import stands in an expression
-                below = getattr(node, suite, None)
-                stack += below if isinstance(below, list) else ()
+            for suite in suites(node.__class__):  # no import stands in an expression
+                stack += getattr(node, suite)
         for name in names:
             first, *_ = split = name.split(".")
             found.update(split if first not in FOREIGN else ())

@@ -104,6 +104,18 @@ def parse_quietly(text: str | bytes) -> ast.Module:
         return ast.parse(text)
 
 
+class _Suites(dict[type, tuple[str, ...]]):
+    """The fields of classes of statements that hold statements, handlers or cases."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        names = ("body", "orelse", "handlers", "finalbody", "cases")
+        found = self[kind] = tuple(name for name in names if name in getattr(kind, "_fields", ()))
+        return found
+
+
+suites = _Suites().__getitem__  # by the class of a node
+
+
 def check_syntax(text: str) -> ast.Module:
     """The parsed module, or the reason why it is not Python 3."""
     try:

@@ -64,6 +64,22 @@ def test_long_and_deep_code_is_translated(name: str) -> None:
     assert "ops.relu(x)" in result.text and "torch" not in result.text
 
 
+RUNS = {
+    "lines": "\n" * 100_000, "spaces": " \n" * 50_000,
+    "brackets": f"d = '{'a[' * 50_000}'\n", "letters": f"d = '{'a' * 100_000}'\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_long_runs_of_the_same_are_gone_through_once(name: str) -> None:
+    """Twenty seconds and more for patterns that begin anew at each letter; no limit of time stops one of them."""
+    source = f"{RUNS[name]}import torch\n\nx = torch.ones(3)\nopt = torch.optim.SGD([x], lr=0.1)\nopt.step()\n"
+    start = time.process_time()
+    result = convert_guarded({"a.py": source}, Config())["a.py"]
+    assert time.process_time() - start < 10
+    assert not result.error and result.changed
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_too_deep_is_left_alone_and_the_others_are_translated(name: str) -> None:
     text, message = LEFT[name]

@@ -25,7 +25,7 @@ from torch2ms.analysis.values import PART, UNPLACED, Value, entries
 LIVING = {"optimizer", "scheduler", "scaler", "module"}  # known by where they are kept
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault", "move_to_end", "__setitem__"}
 EMPTY = {"dict", "OrderedDict", "collections.OrderedDict"}
-STORE = re.compile(r"""\[\s*(?:[rbu]?["']|[A-Za-z_])[^\]]*\]\s*=(?!=)|\bfor\b""")
+STORE = re.compile(r"""\[\s*(?:[rbu]?["']|[A-Za-z_])[^\]]{0,500}\]\s*=(?!=)|\bfor\b""")
 
 
 def lives(value: Value) -> bool:

@@ -15,7 +15,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(
-    r"\[\s*\w[\w.\[\]]*\.(?:backward|step|zero_grad|unscale_)\(|\breturn [\w.]+\.(?:step|zero_grad)\("
+    r"\[\s*\w[\w.\[\]]{0,200}\.(?:backward|step|zero_grad|unscale_)\(|\breturn [\w.]+\.(?:step|zero_grad)\("
 )
 METHODS = {"backward", "step", "zero_grad", "unscale_"}
 

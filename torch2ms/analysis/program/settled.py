@@ -9,14 +9,16 @@ from functools import cache
 from typing import Any
 
 from torch2ms.analysis.syntax.names import is_foreign
-from torch2ms.source import parse_quietly
+from torch2ms.source import parse_quietly, suites
 
 ON_TAPE = r"backward|zero_grad|step|unscale_|no_grad|requires_grad_?|set_grad_enabled"
 TAPE = re.compile(  # `ms.grad` is MindSpore's own
     rf"#\s*torch2ms:|\.(?:{ON_TAPE})\b"
     r"|(?<!\bms)(?<!mindspore)\.grad\b"
 )
-FLAG = re.compile(r"([\w)\]]+)\.requires_grad\b")
+FLAG = re.compile(  # of a tensor, which is written in another way
+    r"(?<!\bp)(?<!\bpar)(?<!param)(?<!params)(?<!parameter)(?<!parameters)\.requires_grad\b"
+)
 TAPE_NAME = re.compile(ON_TAPE)
 APART = re.compile(r"\w*(?:env|environment|scheduler|sched|updater)s?|self")  # nobody calls an optimizer so
 PARAMETER = re.compile(r"p|par|\w*param(?:eter)?s?")
@@ -24,7 +26,6 @@ MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 DIRECTIVE = re.compile(r"#\s*torch2ms:(?! T2M\d{3} )")
 NAME = re.compile(r"[^\W\d]\w*")
 NEWLINE = re.compile(r"\r\n|\r|\n")
-SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
 def settled(text: str) -> bool:
@@ -58,8 +59,7 @@ def _silent(found: ast.Module, text: str) -> bool:
         return False
     if not TAPE.search(text):
         return True
-    flags = (name for name in FLAG.findall(text) if not PARAMETER.fullmatch(name))  # of a tensor they are other code
-    return "torch2ms:" not in text and not any(flags) and not _left(found, text)
+    return "torch2ms:" not in text and not FLAG.search(text) and not _left(found, text)
 
 
 def _left(found: ast.Module, text: str) -> bool:
@@ -101,10 +101,8 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 def _below(node: ast.AST) -> Iterator[ast.AST]:
     """The statements in a compound one, and its handlers and cases."""
-    for field in SUITES:
-        held = getattr(node, field, None)
-        if isinstance(held, list):
-            yield from held
+    for field in suites(node.__class__):
+        yield from getattr(node, field)
 
 
 def _unmarked(tree: ast.Module, lines: list[str]) -> Iterator[ast.AST]:
