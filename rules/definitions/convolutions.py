@@ -130,6 +130,21 @@ class PaddedConv3d(nn.Conv3d):
         return super().construct(padded(x, self.sides, self.border))
 
 
+def conv_of_borders(
+    plain, bordered, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+    padding_mode="zeros",
+):  # fmt: skip
+    """A convolution that sees zeros beyond its borders, or what the mode says."""
+    if padding_mode == "zeros":
+        return conv_cell(plain, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
+    options = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+    options = {name: tuple(size) if isinstance(size, list) else size for name, size in options.items()}
+    dims = int(plain.__name__[-2])
+    sizes = (padding,) * dims if isinstance(padding, int) else padding
+    around = tuple(size for size in reversed(sizes) for _ in range(2))
+    return bordered(in_channels, out_channels, padding=around, mode=padding_mode, group=groups, has_bias=bias, **options)
+
+
 def padding_of(layer):
     """The padding of a convolution as torch has it: a number for each dimension, or 'same'."""
     if layer.pad_mode == "same":

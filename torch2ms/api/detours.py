@@ -75,8 +75,11 @@ def tupled(use: Use) -> Use:
     for name in _SIZES & single.keys():
         bound = single[name]
         value = bound.updated.value
-        sure = use.kind(name) == "list" and not use.guessed(name)
-        if sure and not isinstance(value, cst.Tuple):
+        listed, sure = use.kind(name) == "list", not use.guessed(name)
+        if listed and not sure and isinstance(value, cst.Name):
+            either = f"tuple({value.value}) if isinstance({value.value}, list) else {value.value}"
+            single[name] = replace(bound, updated=bound.updated.with_changes(value=cst.parse_expression(either)))
+        elif listed and sure and not isinstance(value, cst.Tuple):
             as_tuple = axes(value) if isinstance(value, cst.List) else cst.Call(cst.Name("tuple"), [cst.Arg(value)])
             single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
         elif use.short.endswith("Pad1d"):  # which takes the numbers of both ends

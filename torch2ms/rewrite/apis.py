@@ -94,6 +94,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     if (answer := asked(name, work)) is not None:
         work.tell("T2M601", name, f"{answer.value} here, by what stands around it")
         return answer
+    if rule is None and (text := _of_text(name, original, updated, work, where)) is not None:
+        return text
     if rule is None:
         return updated if work.mixed and dotted(original.func) in stand_ins(work.module) else work.unknown(name, left)
     if kind := compiled.transform(name):
@@ -108,6 +110,19 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         idle = work.module.zeroed and work.module.value(original).dtype == "plain"
         return skipping(made, work) if work.module.skips and not idle else made
     return work.take(outcome, left)
+
+
+def _of_text(
+    name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions
+) -> cst.BaseExpression | None:
+    """`torch.__version__.split(".")`: a method of the text that an attribute holds."""
+    rule = work.rules.find(name.rpartition(".")[0])
+    if rule is None or not rule.attribute or rule.main.returns != "str":
+        return None
+    if not isinstance(original.func, cst.Attribute) or not isinstance(updated.func, cst.Attribute):
+        return None
+    text = used(rule.name, original.func.value, updated.func.value, work, where)
+    return updated.with_changes(func=updated.func.with_changes(value=text))
 
 
 def skipping(made: cst.BaseExpression, work: Translation) -> cst.BaseExpression:

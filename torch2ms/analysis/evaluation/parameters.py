@@ -16,6 +16,8 @@ from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, 
 READS = re.compile(r"\.grad\b")
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
             cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip
+ROWS = ("list", "tuple")
+SIZES = ("int", *ROWS)
 
 
 def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
@@ -73,10 +75,13 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     passed = info.args.get(name)
     endless = param.default is not None and masked.infinite(param.default, UNKNOWN)
     uses = info.module.used.get(id(info.scope), NONE)
+    literal = _literal(param.default) if param.default is not None else ""
     declared = _declared(info, param.annotation, name, project) if param.annotation is not None else None
     guessed_only = passed is not None and passed.likely and declared is not None and declared.kind != passed.kind
     if passed is not None and passed.kind not in ("unknown", "none") and not guessed_only:
         passed = used(passed, name, uses)
+        if (passed.kind in ROWS) != (literal in ROWS) and literal in SIZES and passed.kind in SIZES:
+            passed = replace(passed, likely=True)  # `padding=1`, where a caller gives `[1, 2]`
         return _perhaps_endless(replace(passed, place=name, deps=passed.deps | own), endless)
     if declared is not None:
         return _perhaps_endless(declared, endless)
@@ -84,7 +89,6 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return Value("unknown", passed.name, passed.deps | own, place=name)
     if endless:
         return Value("float", ENDLESS, likely=True)
-    literal = _literal(param.default) if param.default is not None else ""
     guessed = guess.by_name(name)
     if guessed.kind == "optimizer" and a_dict(name, uses):
         guessed = UNKNOWN

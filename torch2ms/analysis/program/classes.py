@@ -70,7 +70,7 @@ class ClassInfo:
     children: list[ClassInfo] = field(default_factory=list)
     overridden: dict[str, list[FunctionInfo]] = field(default_factory=dict)  # by the classes below, once asked for
     refused: str = ""  # why a custom gradient stays as it is
-    shared: bool = False  # `apply` of a custom gradient is passed around
+    remembers: bool = False  # the cell of a custom gradient keeps what its backward needs: each call has one of its own
     twice: bool = False  # gradients are differentiated again somewhere in the project
 
     @property

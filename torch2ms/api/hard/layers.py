@@ -54,6 +54,18 @@ _REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias|flag!}}, dt
 _CONV = "nn.{cell}(" + _SIZES + "{pad}, " + _REST + ")"
 
 
+_CONV_OF_TORCH = (
+    "conv_cell(nn.{cell}, {{in_channels}}, {{out_channels}}, {{kernel_size}}, {{stride:stride}}, {{padding:padding}}, "
+    "{{dilation:dilation}}, {{groups:groups}}, {{bias:bias}})"
+)
+
+
+def _either_size(use: Use) -> bool:
+    """The padding is a number or a number for each dimension: a default and callers say different things."""
+    named = isinstance(use.node("padding"), cst.Name) and use.guessed("padding")
+    return named and use.kind("padding") in ("tuple", "list")
+
+
 DOUBLES = Choice(refuse="MindSpore's convolutions take no float64", todo="make the layer of float32")
 
 
@@ -68,6 +80,8 @@ def conv(use: Use) -> Choice:
         return DOUBLES
     if use.given("padding_mode"):
         return _conv_padded(use)
+    if _either_size(use):
+        return Choice(_CONV_OF_TORCH.format(cell=cell))
     pad, assume, uses = _conv_padding(use)
     if pad is None:
         return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
@@ -75,11 +89,21 @@ def conv(use: Use) -> Choice:
     return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=uses)
 
 
+_BORDERS = ("circular", "reflect", "replicate")
+_CONV_OF_BORDERS = (
+    "conv_of_borders(nn.{cell}, Padded{cell}, {{in_channels}}, {{out_channels}}, {{kernel_size}}, {{stride:stride}}, "
+    "{{padding:padding}}, {{dilation:dilation}}, {{groups:groups}}, {{bias:bias}}, {{padding_mode:padding_mode}})"
+)
+
+
 def _conv_padded(use: Use) -> Choice:
     """A convolution whose borders are not zeros: the input is padded by `ops.pad` first."""
     dims = int(use.short[-2])
     mode, sizes = use.value("padding_mode"), _numbers(use.value("padding"), dims)
-    if sizes is None or mode not in ("circular", "reflect", "replicate") or dims == 3 and mode == "reflect":
+    known = isinstance(mode, str)
+    if not known or sizes is None and mode in _BORDERS and dims < 3 and not isinstance(use.value("padding"), str):
+        return Choice(_CONV_OF_BORDERS.format(cell=use.short))
+    if sizes is None or mode not in _BORDERS or dims == 3 and mode == "reflect":
         return Choice(
             refuse=f"MindSpore's {use.short} pads with zeros only",
             todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out",
@@ -101,10 +125,8 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     if parts is not None:
         return f"pad_mode='pad', padding={_doubled(parts)}", "", ("padding",)
     single = _is_number(use, "padding")
-    guessed = single is None and isinstance(node, cst.Name) and use.kind("padding") in ("tuple", "list")  # by a default
-    if single is False or guessed:
-        assume = f"{code(node)} has a number for each dimension" if guessed else ""
-        return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", assume, ())
+    if single is False:
+        return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", "", ())
     assume = "" if single else f"{code(node)} is one number"
     return "pad_mode='pad', padding={padding}", assume, ()
 

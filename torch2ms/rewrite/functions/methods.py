@@ -184,10 +184,7 @@ class Methods:
                 if kept.how == "again":
                     kept.how = "field"
             self.context.again.clear()
-        if any(k.how == "field" for k in everything) and self.cls.shared:
-            raise Refused(
-                "the backward needs a value that only forward can compute, and apply is passed around under a name"
-            )
+        self.cls.remembers = any(k.how == "field" for k in everything)
         self.name_parameters()
 
     def is_cell(self, name: str) -> bool:

@@ -22,10 +22,8 @@ def prepare(project: Project) -> None:
     functions = [c for m in project.modules.values() for c in m.classes.values() if c.kind == "autograd"]
     if not functions:
         return
-    shared = _shared(project)
     twice = _second_order(project)
     for cls in functions:
-        cls.shared = cls.qualified in shared
         try:
             translate(cls, first=True)
             cls.refused = PRODUCTS_TWICE if twice and _products(cls) else ""
@@ -63,19 +61,6 @@ def _products(cls: ClassInfo) -> bool:
         if isinstance(part, cst.Attribute) and (part.attr.value in PRODUCTS or part.attr.value.startswith("conv")):
             return True
     return False
-
-
-def _shared(project: Project) -> set[str]:
-    """Functions whose `apply` is passed around: all calls then share one cell."""
-    found: set[str] = set()
-    for module in project.modules.values():
-        called: set[int] = set()
-        for node in module.nodes:
-            if type(node) is cst.Call:
-                called.add(id(node.func))
-            elif type(node) is cst.Attribute and node.attr.value == "apply" and id(node) not in called:
-                found.add(module.value(node).name or module.value(node.value).name)
-    return found
 
 
 def plan_functions(module: ModuleInfo, plan: Plan) -> None:

@@ -52,7 +52,7 @@ def attribute(
         return updated
     if attr == "apply" and work.module.value(original).kind == "autograd":
         cls = work.class_of(receiver)
-        return cst.Call(updated.value) if cls is not None and not cls.refused else updated
+        return updated if cls is None or cls.refused else _applied(updated.value, cls)
     if attr == "__name__" and (named := class_name(original, updated, work)) is not None:
         return named
     if attr == "parametrizations" and receiver.kind in ("module", "unknown") and not stored:
@@ -112,6 +112,13 @@ def attribute(
     if not stored and (found := either.read(receiver, original, updated, work)) is not updated:
         return found
     return _of_layer(receiver, attr, updated, work)
+
+
+def _applied(name: cst.BaseExpression, cls: ClassInfo) -> cst.BaseExpression:
+    """`apply` as a value: the cell, or a new one at each call."""
+    if not cls.remembers:
+        return cst.Call(name)
+    return cst.parse_expression(f"(lambda *inputs: {code(name)}()(*inputs))")
 
 
 def _by_rule(
