@@ -142,7 +142,8 @@ def conv_of_borders(
     dims = int(plain.__name__[-2])
     sizes = (padding,) * dims if isinstance(padding, int) else padding
     around = tuple(size for size in reversed(sizes) for _ in range(2))
-    return bordered(in_channels, out_channels, padding=around, mode=padding_mode, group=groups, has_bias=bias, **options)
+    options |= {"padding": around, "mode": padding_mode, "group": groups, "has_bias": bias}
+    return bordered(in_channels, out_channels, **options)
 
 
 def padding_of(layer):
