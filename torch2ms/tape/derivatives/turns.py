@@ -87,6 +87,8 @@ class Turns:
     def plain(self) -> bool:
         """Nobody notices that the forward runs again."""
         region = self.region
+        if not all(map(_copied, self.beside())):
+            return False
         own = set().union(*map(_listed, walked(region.all)))
         if any(s.all_muts - own or any("." in d for d in s.all_defs) or _turns(s) for s in region.all):
             return False
@@ -97,6 +99,14 @@ class Turns:
             if name in RANDOM or "random" in dotted(node.func) or name in TELLING:
                 return False
         return not any(info is not None and _outlasts(s, info) for s, info in statements_run(region.all, self.around))
+
+    def beside(self) -> list[Stmt]:
+        """What stands between the statements of the forward and binds names for them: another forward may take it."""
+        stmts = sorted(self.region.stmts, key=lambda s: s.number)
+        block, first, last = stmts[0].block, stmts[0].number, stmts[-1].number
+        used = {u for s in stmts for u in s.all_uses}
+        between = [s for s in block.stmts if first < s.number < last and s not in stmts]
+        return [s for s in between if s.all_defs & used]
 
     def taken(self) -> set[str]:
         """The names that the forward uses before it binds them, if it does."""
@@ -207,7 +217,8 @@ class Turns:
             params = sorted(used & {root(d) for s in self.outer.walk() for d in s.defs} - made)
         params = [*given, *(p for p in params if p not in given)]
         contexts = self.plan.contexts
-        body: list[Item] = [item for s in self.region.all for item in contexts.get(id(s), [Copy(s, {})])]
+        whole = sorted([*self.region.all, *self.beside()], key=lambda s: s.number)
+        body: list[Item] = [item for s in whole for item in contexts.get(id(s), [Copy(s, {})])]
         self.plan.before.setdefault(id(self.outer), []).append(Function(forward, params, [*body, *returned]))
         return forward, params
 
@@ -260,10 +271,16 @@ def walked(stmts: list[Stmt]) -> set[Stmt]:
 
 
 def _listed(stmt: Stmt) -> set[str]:
-    """The name that a statement gives to a new list."""
+    """The name that a statement gives to a new list, or to a new dict."""
     node = stmt.node
-    new = isinstance(node, cst.Assign) and isinstance(node.value, (cst.List, cst.ListComp))
+    new = isinstance(node, cst.Assign) and isinstance(node.value, (cst.List, cst.ListComp, cst.Dict, cst.DictComp))
     return stmt.defs if new else set()
+
+
+def _copied(stmt: Stmt) -> bool:
+    """A statement gives names to what is computed without a call that may do more: `scale = 0.5`."""
+    asked = all(dotted(call.func) in ("len", "float", "int", "max", "min", "abs") for call in stmt.calls)
+    return isinstance(stmt.node, cst.Assign) and asked and not stmt.muts and not any("." in d for d in stmt.defs)
 
 
 def _turns(stmt: Stmt) -> bool:

@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, parameters_of, weight_nodes, weights_of
+from torch2ms.tape.forms.items import Items, items_of
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forward.asked_again import asked_again
 from torch2ms.tape.forward.asked_first import invariant
@@ -195,7 +196,7 @@ def write_played(writer: Writer, call: Call) -> str:
 class Early:
     """The first part of a forward that is cut: it runs under `ms.vjp`, its playback waits for the second part."""
 
-    crossing: list[str]  # what the second part is made of
+    crossing: list[str]  # what the second part is made of, and behind it the lists that are made of some
     names: list[str]  # the same, as parameters
     restore: list[Item]  # attributes among them get their places back
     definition: list[Item]
@@ -206,6 +207,7 @@ class Early:
     leaves: list[Owner]
     others: list[Owner]
     loop: Stmt | None
+    built: list[Item]  # lists among them are made anew of their items
 
 
 def write_cut(writer: Writer, call: Call) -> str:
@@ -288,9 +290,15 @@ def _early(writer: Writer, call: Call) -> Early | str:
     crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
-    shared = ((n, writer.kinds(n, early)) for n in [*crossing, *attributes])
-    if container := next((n for n, kinds in shared if kinds & {*CONTAINERS, "object"}), ""):
-        return f"`{container}`, which its two parts share, is no tensor"
+    items: dict[str, Items] = {}
+    for name in [*crossing, *attributes]:
+        if not (kinds := writer.kinds(name, early)) & {*CONTAINERS, "object"}:
+            continue
+        plain = "object" not in kinds and "." not in name
+        found = items_of(name, early, event.stmt.block.scope, writer) if plain else None
+        if found is None:
+            return f"`{name}`, which its two parts share, is no tensor"
+        items[name] = found
     if asked := asked_again(early, late, writer.module):
         return f"what `{asked}` keeps of the first of its two parts is not seen"
     loop = writer.hoist(call) if event.kind != "handed" else None
@@ -304,31 +312,41 @@ def _early(writer: Writer, call: Call) -> Early | str:
     live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
     aux = [n for n in definition_order(early) if n in live and n not in crossing]
     held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
-    names = [*crossing, *held.values()]
+    names = [*_one_by_one(crossing, items), *held.values()]
     if not names or len(set(names)) != len(names):
         return "what its two parts share is not seen"
+    label = "_".join([*crossing, *held.values()])
     crossing = [*crossing, *attributes]
     first = Call(Event("backward", early[-1], early[-1].node), Region(event, region.block, early), call.owners)
     params = parameters_of(writer, first, early, loop, Outputs("", [], [], False))
-    playback = writer.fresh(f"{'_'.join(names)}_vjp")
+    playback = writer.fresh(f"{label}_vjp")
     params += [o.place for o in leaves if o.place not in params]
-    simple = simple_call(writer, early, crossing, aux)
+    simple = simple_call(writer, early, crossing, aux) if not items else None
     if simple and not {o.place for o in leaves} <= set(simple[1]):
         simple = None
-    out = ", ".join(crossing)
-    received = out if len(crossing) == 1 else f"({out})"
+    given = [part for name in crossing for part in (items[name].parts if name in items else [name])]
+    out, received = ", ".join(given), ", ".join(_one_by_one(crossing, items))
+    received = received if len(given) == 1 else f"({received})"
     definition: list[Item] = []
-    function, arguments = simple or (writer.fresh(f"forward_{'_'.join(names)}"), params)
+    function, arguments = simple or (writer.fresh(f"forward_{label}"), params)
     if not simple:
-        returned = out if len(crossing) == 1 and not aux else f"({out})" if aux and len(crossing) > 1 else out
+        returned = f"({out})" if aux and len(given) > 1 else out
         returned += "".join(f", {name}" for name in aux)
         definition.append(Function(function, params, [*early, Text(f"return {returned}")]))
     extra = ", has_aux=True" if aux and not simple else ""
     inputs = "".join(f", {a}" for a in arguments)
     tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
     start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}{weights}{extra})")
-    restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
-    return Early(crossing, names, restore, definition, start, playback, arguments, bool(simple), leaves, others, loop)
+    built: list[Item] = [Text(each.made) for each in items.values()]
+    restore: list[Item] = [*(Text(f"{a} = {short}") for a, short in held.items()), *built]
+    crossing = [*_one_by_one(crossing, items), *items] if items else crossing
+    return Early(
+        crossing, names, restore, definition, start, playback, arguments, bool(simple), leaves, others, loop, built
+    )
+
+
+def _one_by_one(names: list[str], items: dict[str, Items]) -> list[str]:
+    return [each for name in names for each in (items[name].names if name in items else [name])]
 
 
 def _late(writer: Writer, call: Call, early: Early, name: str) -> tuple[Function, Outputs, list[str]]:
@@ -353,10 +371,11 @@ def _without_graphs(writer: Writer, early: Early, again: bool) -> list[str]:
     One may be made from another, and that way is played back by the first part; and the gradient of weights of the
     first part is zero in a function of what it made, as long as that brings its graph along.
     """
-    if len(early.crossing) == 1 and not again:
-        return early.crossing
+    given = early.crossing[: len(early.names)]
+    if len(given) == 1 and not again:
+        return given
     writer.plan.needs.add("ops")
-    return [f"ops.stop_gradient({name})" for name in early.crossing]
+    return [f"ops.stop_gradient({name})" for name in given]
 
 
 def _place(writer: Writer, call: Call, early: Early, definition: list[Item], line: Item, back: list[Item]) -> None:
@@ -366,7 +385,7 @@ def _place(writer: Writer, call: Call, early: Early, definition: list[Item], lin
     within = late if early.simple else region.stmts  # a call that is played back stands where it stood, with comments
     writer.plan.moved |= {id(stmt) for stmt in [*within, *region.after]}
     alone = 0 if early.simple or not definition else 1
-    writer.plan.replaced[id(first[-1])] = [*definition[:alone], early.start]
+    writer.plan.replaced[id(first[-1])] = [*definition[:alone], early.start, *early.built]
     second = [*definition[alone:], line, *region.after]
     if late:
         writer.plan.replaced[id(late[-1])] = list(second)
