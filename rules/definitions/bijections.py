@@ -32,6 +32,27 @@ class Bijection:
         return InverseTransform(self)
 
 
+class OwnTransform(Bijection):
+    """What transforms of a program are derived from: they write `_call` and `_inverse`."""
+
+    def __init__(self, cache_size=0):
+        super().__init__()
+
+    @property
+    def domain_dims(self):
+        return self.domain.event_dim
+
+    @property
+    def codomain_dims(self):
+        return self.codomain.event_dim
+
+    def __call__(self, x):
+        return self._call(x)
+
+    def inverse(self, y):
+        return self._inverse(y)
+
+
 class ExpTransform(Bijection):
     def __call__(self, x):
         return ops.exp(x)

@@ -24,3 +24,18 @@ def assert_close(actual, expected, rtol=None, atol=None, equal_nan=False, msg=No
 
 def equal(x, other):
     return x.shape == other.shape and bool((x == other).all())
+
+
+def asserted(condition, message):
+    assert condition, message
+
+
+def made_tensor(shape, dtype, low=None, high=None):
+    """Evenly drawn numbers between two, whole ones for types of whole numbers."""
+    whole = dtype not in (ms.float16, ms.bfloat16, ms.float32, ms.float64)
+    if dtype == ms.bool_:
+        low, high = low or 0, high or 2
+    low = (0 if dtype == ms.uint8 else -9) if low is None else low
+    high = (10 if whole else 9) if high is None else high
+    drawn = low + (high - low) * np.random.rand(*shape)
+    return ms.Tensor(np.floor(drawn) if whole else drawn, dtype)

@@ -17,6 +17,10 @@ def named_parameters(net, recurse=True):
                 yield f"{path}.{name}" if path else name, param
 
 
+def with_prefix(prefix, named):
+    return ((f"{prefix}.{name}" if prefix else name, param) for name, param in named)
+
+
 def all_named_parameters(net, buffers=()):
     """All parameters under PyTorch's names, frozen ones too, but no statistics of a normalisation and no buffers."""
     names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}

@@ -81,4 +81,4 @@ def spectral_norm(cell, name="weight", iterations=1, eps=1e-12, dim=None, warm_u
         u, v = ops.stop_gradient(left.value()), ops.stop_gradient(right.value())
         return weight / (u * ops.mv(matrix(weight), v)).sum()
 
-    return reparametrised(cell, name, compute)
+    return reparametrised(cell, name, compute).set_train()  # as layers of PyTorch begin

@@ -16,6 +16,17 @@ class CircularPad(nn.Cell):
         return circular_pad(x, self.padding)
 
 
+class CroppedPad(nn.Cell):
+    """Padding by a constant where negative numbers take rows away."""
+
+    def __init__(self, padding, value=0):
+        super().__init__()
+        self.padding, self.value = tuple(padding), value
+
+    def construct(self, x):
+        return cropped_pad(x, self.padding, self.value)
+
+
 def circular_pad(x, padding):
     for place in range(len(padding) // 2):
         axis, (before, after) = x.ndim - 1 - place, padding[2 * place : 2 * place + 2]

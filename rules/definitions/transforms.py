@@ -176,3 +176,13 @@ class PositiveDefiniteTransform(LowerCholeskyTransform):
 
     def inverse(self, y):
         return self.moved(ms.Tensor(np.linalg.cholesky(y.asnumpy())), ops.log)
+
+
+def bounded_transform(constraint):
+    """The transform from all numbers to those within the bounds."""
+    lower, upper = getattr(constraint, "lower_bound", None), getattr(constraint, "upper_bound", None)
+    if lower is None:
+        return ComposeTransform([ExpTransform(), AffineTransform(upper, -1)])
+    if upper is None:
+        return ComposeTransform([ExpTransform(), AffineTransform(lower, 1)])
+    return ComposeTransform([SigmoidTransform(), AffineTransform(lower, upper - lower)])

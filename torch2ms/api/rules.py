@@ -194,6 +194,8 @@ _MODULES = (
     (re.compile(r"^torch\.nn\.utils\.clip_grad\.(\w+)$"), r"torch.nn.utils.\1"),
     (re.compile(r"^torch\.optim\.(?!lr_scheduler\b)[a-z_]\w*\.(\w+)$"), r"torch.optim.\1"),
     (re.compile(r"^torch\.utils\.data\.(?:_utils\.)?[a-z_]\w*\.(\w+)$"), r"torch.utils.data.\1"),
+    (re.compile(r"^torch\.cuda\.(?:memory|random|graphs|streams)\.(\w+)$"), r"torch.cuda.\1"),
+    (re.compile(r"^torch\.distributed\.distributed_c10d\.(\w+)$"), r"torch.distributed.\1"),
     (re.compile(r"^torch\.(?:functional|_C|_C\._VariableFunctions|_tensor|_torch_docs)\.(\w+)$"), r"torch.\1"),
     (re.compile(r"^torch\._tensor\.Tensor\.(\w+)$"), r"torch.Tensor.\1"),
     (re.compile(r"^torch\._C\._(nn|linalg|special|fft)\.(?:\1_)?(\w+)$"), r"torch.\1.\2"),

@@ -24,6 +24,7 @@ GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bwe
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 SPARSE = re.compile(r"\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
 GROWING = ("append", "extend")
+SAMPLED = re.compile(r"""(?<!\w)sampler\s*=(?!=)|["']sampler["']""")  # a loader's own
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
@@ -44,6 +45,8 @@ DIFFERENTIATED = re.compile(
     r"backward|(?<!no_)grad(?!_enabled)|requires_|torch\.func\b|functorch|jac|hessian|[vj]p\b|optim"
 )
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
+STEERED = re.compile(r"\bset_(?:warn_always|anomaly_enabled|detect_anomaly|float32_matmul_precision|deterministic_debug_mode)\b"
+                     r"|\bwarn_only\b")  # fmt: skip
 # after which a tensor that had no elements may have some
 FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
 # what losses are given beside outputs: no gradient comes there
@@ -235,6 +238,11 @@ class ModuleFacts:
         return self.project.says(SEEDED)
 
     @property
+    def steers_torch(self) -> bool:
+        """The project sets what only PyTorch has."""
+        return self.project.says(STEERED)
+
+    @property
     def second_names(self) -> bool:
         """Layers get a second container, after which MindSpore names their parameters."""
         return second_names(self.project)
@@ -314,6 +322,8 @@ def _varied_targets(project: Project) -> frozenset[str]:
 
 @once
 def _loads(project: Project) -> bool:
-    """A loader is more than imported under its own name."""
+    """A loader is more than imported under its own name, and may be given a sampler that is not one of batches."""
     sources = [module.source for module in project.modules.values() if module.has("DataLoader")]
+    if any(module.has("BatchSampler") for module in project.modules.values()) and not project.says(SAMPLED):
+        return False
     return any("DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source) for source in sources)
