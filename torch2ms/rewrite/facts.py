@@ -45,8 +45,8 @@ DIFFERENTIATED = re.compile(
     r"backward|(?<!no_)grad(?!_enabled)|requires_|torch\.func\b|functorch|jac|hessian|[vj]p\b|optim"
 )
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
-STEERED = re.compile(r"\bset_(?:warn_always|anomaly_enabled|detect_anomaly|float32_matmul_precision|deterministic_debug_mode)\b"
-                     r"|\bwarn_only\b")  # fmt: skip
+_STEERS = ("warn_always", "anomaly_enabled", "detect_anomaly", "float32_matmul_precision", "deterministic_debug_mode")
+STEERED = re.compile(rf"\bset_(?:{'|'.join(_STEERS)})\b|\bwarn_only\b")
 # after which a tensor that had no elements may have some
 FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
 # what losses are given beside outputs: no gradient comes there
