@@ -80,3 +80,8 @@ def product_of(x, a, y, b, later):
     out = ops.matmul(x.reshape((*heads[0], -1, depth)), y.reshape((*heads[1], depth, -1)))
     sizes = [max(left[c], right[c]) for c in batch] + [left[c] for c in rows] + [right[c] for c in columns]
     return out.reshape(tuple(sizes)), "".join(batch + rows + columns)
+def batched_cdist(x1, x2, p=2.0):
+    """The distances of rows in any number of batches, where MindSpore takes one."""
+    batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    rows, others = (x.broadcast_to((*batch, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in (x1, x2))
+    return ops.cdist(rows, others, p).reshape(*batch, x1.shape[-2], x2.shape[-2])

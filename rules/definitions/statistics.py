@@ -264,3 +264,9 @@ def segment_reduce(x, reduce, lengths=None, offsets=None, initial=None):
             found = found + initial / part.shape[0]
         results.append(found)
     return ops.stack(results)
+class BFloat16Info:
+    """What NumPy knows of types of floats, for the one that it has not."""
+
+    bits, eps, resolution, dtype = 16, 2.0**-7, 0.01, "bfloat16"
+    max, min = (2 - 2.0**-7) * 2.0**127, -(2 - 2.0**-7) * 2.0**127
+    tiny = smallest_normal = 2.0**-126

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation.captured import Around, captured
+from torch2ms.analysis.evaluation.captured import Around, captured, settled
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.execute import block
@@ -18,6 +18,7 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, replace
 
+NOTHING: frozenset[str] = frozenset()
 DEEPEST = 20  # functions that are run for their callers, one inside the other
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 
@@ -50,6 +51,7 @@ class _Inference:
         self.alone = len(project.modules) == 1
         self.demanded = 0  # how often a function was run for another scope
         self.around: dict[int, Around] = {}  # what functions see of the scope around them, by its id
+        self.fixed: dict[int, frozenset[str]] = {}  # the names that functions in a scope find bound once, by its id
         self.ran = False  # whether a scope was run in this round
         self.depth = 0  # functions that wait for the one they call
 
@@ -150,7 +152,8 @@ class _Inference:
         """Run the statements of a scope."""
         around, self.project.touched = self.project.touched, set()
         demanded = self.demanded
-        env = Env(outer, scope.locals if info is not None else NONE, later=info is not None)
+        settled = self.settled(scope.cls or scope, module) if info is not None else NOTHING
+        env = Env(outer, scope.locals if info is not None else NONE, later=info is not None, settled=settled)
         cls = self.project.touch(_class_of(scope, module)) if outer is not None else None
         evaluator = Evaluator(self.project, module, env, info, cls, self.demand)
         if outer is None:
@@ -171,6 +174,15 @@ class _Inference:
             run.asked, run.touched = dict(env.asked), self.project.touched
         self.project.touched = around
         return run
+
+    def settled(self, scope: Scope, module: ModuleInfo) -> frozenset[str]:
+        """The names around a function, or around its class, that hold one value all along."""
+        parent = scope.parent
+        if parent is None:
+            return NOTHING
+        if id(parent) not in self.fixed:
+            self.fixed[id(parent)] = settled(parent, self.settled(parent.cls or parent, module), module)
+        return self.fixed[id(parent)]
 
     def close(self) -> None:
         """Leave the runs to the next inference; each asks this one for more: a circle, which would keep the project."""

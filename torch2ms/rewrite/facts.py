@@ -70,6 +70,8 @@ class ModuleFacts:
             return "dtype"
         if value.name == SEQUENCE:
             return "list"
+        if value.name == "range" and isinstance(node, (cst.Name, cst.Attribute)):
+            return "range"
         kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
         return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
 

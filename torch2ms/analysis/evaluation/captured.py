@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cached_property, reduce
 
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.values import Value, join
 
 UNSEEN = ("unknown", "none")
+RESHAPED = re.compile(r"\b(?:un)?squeeze_\(|\bt_\(|\bresize(?:_as)?_\(|\bset_\(|\.data\s*=[^=]|\b(?:global|nonlocal)\s")
 
 
 class Around:
@@ -33,6 +39,17 @@ class Around:
             for name in stmt.uses:
                 found.setdefault(name, []).append(stmt)
         return found
+
+
+def settled(scope: Scope, above: frozenset[str], module: ModuleInfo) -> frozenset[str]:
+    """The names that functions in a scope find bound once, by an assignment that happens once; nor is what they hold
+    changed in rank."""
+    if module.says(RESHAPED):
+        return frozenset()
+    times = Counter(name for stmt in scope.body.walk() for name in stmt.defs)
+    once = {name for stmt in scope.body.walk() if type(stmt.node) is cst.Assign for name in stmt.defs if times[name] == 1}
+    turning = {name for stmt in scope.body.walk() if stmt.is_loop for inner in stmt.walk() for name in inner.defs}
+    return frozenset(once - turning) | above - scope.locals
 
 
 def captured(scope: Scope, around: Around) -> dict[str, Value]:

@@ -29,16 +29,23 @@ class Turn:
 class Env:
     """Values by place, in layers: a branch or a turn of a loop writes to one of its own, which is then merged.
 
-    What a scope does not bind itself is looked up in the scope around it; with `later`, as it may be by then.
+    What a scope does not bind itself is looked up in the scope around it; with `later`, as it may be by then: names that
+    are `settled` there hold one tensor all along.
     """
 
     def __init__(
-        self, outer: Env | None = None, hidden: set[str] | frozenset[str] = frozenset(), *, later: bool = False
+        self,
+        outer: Env | None = None,
+        hidden: set[str] | frozenset[str] = frozenset(),
+        *,
+        later: bool = False,
+        settled: frozenset[str] = frozenset(),
     ) -> None:
         self.layers: list[Changes] = [{}]
         self.outer = outer
         self.hidden = hidden
         self.later = later
+        self.settled = settled
         self.parts: dict[str, set[str]] = {}  # place -> places below it that were ever written
         self.asked: dict[str, Value | None] = {}  # what was looked up in the scope around, and found there
         self.turns: list[Turn] = []
@@ -71,7 +78,9 @@ class Env:
         if self.outer is None or place.partition(".")[0] in self.hidden:
             return None, NOWHERE
         found = self.asked[place] = self.outer.get(place)
-        return (forgotten(found) if self.later and found is not None else found), NOWHERE
+        if not self.later or found is None or place in self.settled and found.kind == "tensor":
+            return found, NOWHERE
+        return forgotten(found), NOWHERE
 
     def __contains__(self, place: str) -> bool:
         return self.get(place) is not None
