@@ -268,7 +268,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         return UNKNOWN
     init = cls.method("__init__")
     if init is not None:
-        _pass(init, given, Value("object", place="self"), ev)
+        _pass(init, given, Value("object", place="self"), ev, len(ev.project.modules) == 1)
         ev.exchange.returned(init)
     kind = _kind(cls)
     held = ev.exchange.ask(records.kept, cls, given) if kind == "object" else None
@@ -419,7 +419,9 @@ def _pass(
             bound[name] = value = of_groups(value)
         own = alone and value.kind == "tensor" and bool(value.dtype)
         typed = own and (
-            _only_called(info.name, info.module.source, info.cls is not None) or _only_network(info, given.node.func)
+            _only_called(info.name, info.module.source, info.cls is not None)
+            or _only_network(info, given.node.func)
+            or _only_made(info)
         )
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
         ev.exchange.hand(info, name, mapped, id(given.node.func))
@@ -436,6 +438,18 @@ def _only_called(name: str, source: str, method: bool) -> bool:
         return False
     alone, asked = counts.get(f"{name}(", 0), counts.get(f".{name}(", 0)
     return alone == asked == 1 if method else alone > 1 and not asked
+
+
+def _only_made(info: FunctionInfo) -> bool:
+    """The `__init__` of a class whose name stands nowhere but in its definition and in calls, and that has no heirs."""
+    if info.name != "__init__" or info.cls is None or info.cls.children:
+        return False
+    node, name = info.cls.scope.node, info.cls.qualified.rpartition(".")[2]
+    counts = _words(info.module.source)
+    if counts.get(f".{name}") or counts.get(f".{name}(") or not isinstance(node, cst.ClassDef):
+        return False
+    plain = isinstance(node.lpar, cst.MaybeSentinel)  # `class Data:`
+    return counts.get(name, 0) == plain and counts.get(f"{name}(", 0) > (not plain)
 
 
 def _only_network(info: FunctionInfo, func: cst.BaseExpression) -> bool:

@@ -13,7 +13,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.values import Value, join
 
 UNSEEN = ("unknown", "none")
-RESHAPED = re.compile(r"\b(?:un)?squeeze_\(|\bt_\(|\bresize(?:_as)?_\(|\bset_\(|\.data\s*=[^=]|\b(?:global|nonlocal)\s")
+DECLARED = re.compile(r"\b(?:global|nonlocal)\s")
 
 
 class Around:
@@ -42,13 +42,13 @@ class Around:
 
 
 def settled(scope: Scope, above: frozenset[str], module: ModuleInfo) -> frozenset[str]:
-    """The names that functions in a scope find bound once, by an assignment that happens once; nor is what they hold
-    changed in rank."""
-    if module.says(RESHAPED):
+    """The names that functions in a scope find bound once, by an assignment that happens once."""
+    if module.reshapes or module.says(DECLARED):
         return frozenset()
-    times = Counter(name for stmt in scope.body.walk() for name in stmt.defs)
-    once = {name for stmt in scope.body.walk() if type(stmt.node) is cst.Assign for name in stmt.defs if times[name] == 1}
-    turning = {name for stmt in scope.body.walk() if stmt.is_loop for inner in stmt.walk() for name in inner.defs}
+    stmts = scope.body.walk()
+    times = Counter(name for stmt in stmts for name in stmt.defs)
+    once = {name for stmt in stmts if type(stmt.node) is cst.Assign for name in stmt.defs if times[name] == 1}
+    turning = {name for stmt in stmts if stmt.is_loop for inner in stmt.walk() for name in inner.defs}
     return frozenset(once - turning) | above - scope.locals
 
 

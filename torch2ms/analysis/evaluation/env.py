@@ -29,8 +29,8 @@ class Turn:
 class Env:
     """Values by place, in layers: a branch or a turn of a loop writes to one of its own, which is then merged.
 
-    What a scope does not bind itself is looked up in the scope around it; with `later`, as it may be by then: names that
-    are `settled` there hold one tensor all along.
+    What a scope does not bind itself is looked up in the scope around it; with `later`, as it may be by then: names
+    that are `settled` there hold one tensor all along.
     """
 
     def __init__(

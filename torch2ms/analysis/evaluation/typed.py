@@ -13,7 +13,7 @@ from torch2ms.analysis.values import EITHER, Value, replace
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ClassInfo, Project
 
-_WHOLE = ("int", "uint", "bool")  # types that a network keeps when it is moved to another one
+_KEPT = ("int", "uint", "bool", "complex")  # types that a network keeps when it is moved to another one
 _COMPUTED = re.compile(r"\bsetattr\(|__dict__|__setattr__|\bvars\(|__setstate__|\b_replace\(")
 
 
@@ -23,7 +23,7 @@ def lasting(attr: str, held: Value, bound: Collection[Value], cls: ClassInfo, pr
     if not kept or not _all_seen(attr, bound, cls, project):
         return shapes.forgotten(held)
     if cls.kind == "module":
-        return replace(held, dtype=held.dtype if held.dtype.startswith(_WHOLE) else "")
+        return replace(held, dtype=held.dtype if held.dtype.startswith(_KEPT) else "")
     return held
 
 
