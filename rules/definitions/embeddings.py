@@ -58,6 +58,13 @@ class EmbeddingBag(nn.Embedding):
                              self.include_last_offset, self.padding_idx)
 
 
+def pretrained_bag(weight, freeze=True, **options):
+    layer = EmbeddingBag(*weight.shape, **options)
+    layer.embedding_table.set_data(weight)
+    layer.embedding_table.requires_grad = not freeze
+    return layer
+
+
 def embedding_bag(ids, weight, offsets=None, mode="mean", per_sample_weights=None, include_last_offset=False,
                   padding_idx=None):
     if offsets is None:
