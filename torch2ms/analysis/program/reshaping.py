@@ -6,7 +6,7 @@ import re
 
 RESHAPING = ("squeeze_(", "resize_(", "resize_as_(", "set_(", "set_default_dtype(", "as_strided_(")
 RESHAPED = re.compile(r"\b(?:(?:un)?squeeze_|as_strided_|resize_|resize_as_|set_|set_default_dtype)\(")
-REPLACED = re.compile(  # begins with a text of its own, which is found faster than one of several; a data set has `data`
+REPLACED = re.compile(  # begins with a text of its own, found faster than one of several; data sets have `self.data`
     r"\.data(?<!\bself\.data)(?<!\bp\.data)(?<!\bparam\.data)(?<!\bweight\.data)(?<!\bbias\.data)\s*=[^=]"
 )
 
