@@ -240,9 +240,9 @@ class ModuleFacts:
         return self.project.says(SEEDED)
 
     @property
-    def steers_torch(self) -> bool:
-        """The project sets what only PyTorch has."""
-        return self.project.says(STEERED)
+    def leaves_torch(self) -> bool:
+        """The project sets nothing that only PyTorch has."""
+        return not self.project.says(STEERED)
 
     @property
     def second_names(self) -> bool:
