@@ -104,7 +104,8 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
     steps = [e for e in verdicts.records.events if e.kind in STEPS]
     left = [*left_out_at_times(event, region, wanted, *around)]
     left += left_out_of_networks(event, region, wanted, steps, *around)
-    region.idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}
+    idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}
+    region.idle = {part: why for part, why in idle.items() if part.rpartition("[")[0] not in idle or "[" not in part}
     if not region.idle:
         return ""
     if "" in region.idle or unwatched(region, *around):

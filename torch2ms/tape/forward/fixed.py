@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
-from torch2ms.tape.forward.choices import moving
+from torch2ms.tape.forward.choices import LAYERS, moving
 from torch2ms.tape.forward.differing import NOTHING, Lists, real
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS
 
@@ -38,6 +38,7 @@ def fixed(
 
 def _items(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tuple[str, object, frozenset[str]]]:
     """What items are taken of, what each is called, and the lists of layers behind it."""
+    yield from _layers(stmts, module)
     for stmt in stmts:
         for node in stmt.nodes if not stmt.blocks else ():
             if type(node) is cst.Subscript and not moving(node):
@@ -53,6 +54,22 @@ def _items(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tupl
                     for number, name in enumerate(names) if not used.issuperset(names) else ():
                         if name in used:
                             yield code(element), number, places
+
+
+def _layers(stmts: list[Stmt], module: ModuleInfo) -> Iterator[tuple[str, object, frozenset[str]]]:
+    """The layers that statements run by numbers that are written out, of lists of which they use no more."""
+    numbers: dict[tuple[str, str], list[object]] = {}
+    uses: dict[str, int] = {}
+    for node in (n for s in stmts for n in s.nodes):
+        if type(node) is cst.Subscript and module.value(node.value).name in LAYERS and dotted(node.value):
+            index = node.slice[0].slice
+            item = constant(index.value) if type(index) is cst.Index else None
+            numbers.setdefault((dotted(node.value), module.value(node.value).place), []).append(item)
+        elif type(node) is cst.Attribute and (name := dotted(node)):
+            uses[name] = uses.get(name, 0) + 1
+    for (name, place), items in numbers.items():
+        if place and uses.get(name) == len(items) and all(type(item) is int for item in items):
+            yield from ((name, item, frozenset({place})) for item in items)
 
 
 def _unpacked(target: cst.Tuple, value: Value) -> Iterator[tuple[cst.Tuple, Value]]:

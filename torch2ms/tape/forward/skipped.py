@@ -62,6 +62,7 @@ def skipped(
             value = module.value(call.func)
             if value.kind == "function":
                 yield from _of_function(call, stmt, changing, module, project)
+            yield from _of_method(call, module, project, wanted)
             inner, names, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
             if inner:
                 turning = _Given.of(call, stmt, changing).changing(names)
@@ -74,6 +75,19 @@ def skipped(
                     params = _Given.of(call, stmt, changing).changing(info.scope.params)
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     yield from forward.skipped(value.place)
+
+
+def _of_method(call: cst.Call, module: ModuleInfo, project: Project, wanted: frozenset[str]) -> Iterator[Skipped]:
+    """What another method of a network than its forward never takes of its lists of layers."""
+    net = module.value(call.func.value) if type(call.func) is cst.Attribute else None
+    if net is None or net.kind != "module" or not any(overlaps(net.place, w) for w in wanted if net.place):
+        return
+    cls = class_of(net, module, project)
+    info = cls.method(call.func.attr.value) if cls is not None else None  # type: ignore[attr-defined]
+    if cls is not None and info is not None:
+        forward = _Forward(cls, info, project, set(), spelled=dotted(call.func.value))  # type: ignore[attr-defined]
+        for inner, _ in forward.reached(info, set(), ()):
+            yield from forward.items(inner, net.place)
 
 
 def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: Project) -> Iterator[Skipped]:
@@ -207,9 +221,7 @@ class _Forward:
                 yield Skipped(f"{place}.{name}", code=self.naming(name))
         for info, changing in self.reached(self.info, self.params, ()):
             every = info.scope.body.walk()
-            for item, places in fixed(every, info.module, self.of_list(info), self.project):
-                for name in sorted(self.direct(set(places), info)):
-                    yield Skipped(f"{place}.{name}", item, code=self.naming(name), ever=True)
+            yield from self.items(info, place)
             for stmt in every:
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
@@ -227,6 +239,12 @@ class _Forward:
                         forward = _Forward(cls, inner, self.project, params, depth=self.depth + 1)
                         forward.watched = self.watched or self.naming(rest.partition(".")[0].partition("[")[0])
                         yield from forward.skipped(f"{place}.{rest}" if rest else place)
+
+    def items(self, info: FunctionInfo, place: str) -> Iterator[Skipped]:
+        """The layers behind other items than those that a method takes."""
+        for item, places in fixed(info.scope.body.walk(), info.module, self.of_list(info), self.project):
+            for name in sorted(self.direct(set(places), info)):
+                yield Skipped(f"{place}.{name}", item, code=self.naming(name), ever=True)
 
     def naming(self, name: str) -> str:
         """What names a part of the network where the gradient is taken."""

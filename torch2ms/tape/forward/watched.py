@@ -22,7 +22,8 @@ from torch2ms.tape.forward.region import Region
 APART = frozenset("weight bias parameters named_parameters state_dict in_proj_weight out_proj".split())
 GRAPHS = frozenset("grad backward jacobian hessian jvp vjp hvp checkpoint functional_call".split())
 OWN = re.compile(r"self\.(\w+)\s*(?::[^=\n]+)?=\s*(?:torch\.)?(?:nn\.)?Parameter\(|register_parameter\(\s*[\"'](\w+)")
-TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b")  # layers that share weights
+# layers that share weights, and lists of weights, whose items no layer tells of
+TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b|\bParameter(List|Dict)\(")
 
 
 def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
