@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from torch2ms.plain import check_of_plain_files
@@ -21,5 +22,13 @@ def main() -> None:
     command_line()
 
 
+def without_current_folder() -> None:
+    """`python -m` would take modules from the folder that it runs in: those of the user, whose code is not to run."""
+    first = sys.path[0]
+    if first == os.getcwd() != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+        del sys.path[0]
+
+
 if __name__ == "__main__":
+    without_current_folder()
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ def project(folder: Path, files: int = 12) -> dict[str, bytes]:
 
 
 def test_killed_at_any_moment_each_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
+    """In place, and in another folder, where the new one is there as a whole or not at all."""
     reference = tmp_path / "reference"
     reference.mkdir()
     before = project(reference)
@@ -49,14 +51,18 @@ def test_killed_at_any_moment_each_file_is_the_old_or_the_new_one(tmp_path: Path
         folder = tmp_path / f"turn{turn}"
         folder.mkdir()
         project(folder)
-        running = subprocess.Popen([*COMMAND, "--in-place", "."], cwd=folder, env=ENVIRONMENT, stdout=-3, stderr=-3)
+        target, place = (["--in-place"], folder) if turn % 2 else (["-o", "../out"], tmp_path / "out")
+        running = subprocess.Popen([*COMMAND, *target, "."], cwd=folder, env=ENVIRONMENT, stdout=-3, stderr=-3)
         time.sleep(took * (0.5 + turn / 14))
         running.send_signal(signal.SIGKILL)
         running.wait()
         for name in before:
-            assert (folder / name).read_bytes() in (before[name], after[name])
-        assert convert(folder, "--in-place", ".").returncode == 0
-        assert {name: (folder / name).read_bytes() for name in before} == after
+            found = (place / name).read_bytes() if (place / name).exists() else b""
+            assert found in ((before[name], after[name]) if turn % 2 else (b"", after[name]))
+            assert turn % 2 or (folder / name).read_bytes() == before[name]
+        assert convert(folder, *target, ".").returncode == 0
+        assert {name: (place / name).read_bytes() for name in before} == after
+        shutil.rmtree(place)
 
 
 def test_a_full_disk_leaves_the_source_and_no_part(tmp_path: Path) -> None:
@@ -110,15 +116,21 @@ def test_no_output_leaves_its_folder(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_user_runs(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Not the files, not what they are called, not what lies beside them."""
+    """Not the files, not what they are called, not what lies beside them and says that it is installed."""
     trap = "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\nimport torch\nx = torch.ones(3)\n"
     names = ("__init__", "conftest", "setup", "sitecustomize", "libcst", "click", "mindspore", "torch", "json", "a")
     for name in names:
         (tmp_path / f"{name}.py").write_text(trap)
+    (tmp_path / "evil-1.0.dist-info").mkdir()
+    (tmp_path / "evil-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    groups = "torch2ms.rules", "console_scripts", "pytest11"
+    points = "".join(f"[{group}]\ntorch2ms = conftest:x\n" for group in groups)
+    (tmp_path / "evil-1.0.dist-info/entry_points.txt").write_text(points)
     script = tmp_path_factory.mktemp("bin") / "started"  # as pip writes it: a script does not look for modules here
     script.write_text("from torch2ms.cli import main\n\nmain()\n")
-    for command in (["convert", "--check", "--no-cache"], ["scan"]):
-        start = [sys.executable, str(script), *command, "."]
+    check = "convert", "--check", "--no-cache"
+    for command in ([str(script), *check], [str(script), "scan"], ["-m", "torch2ms", *check, "-j", "2"]):
+        start = [sys.executable, *command, "."]
         done = subprocess.run(start, capture_output=True, cwd=tmp_path, env=ENVIRONMENT)
         assert b"Traceback" not in done.stderr and done.returncode in (0, 1)
     assert list(tmp_path.glob("*.ran")) == []
