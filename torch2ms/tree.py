@@ -118,7 +118,7 @@ def _explain(error: Exception) -> str:
 
 
 def _targets(roots: list[Path], out: str | None) -> list[Path | None]:
-    absolute = [path.absolute() if path.name not in ("", "..") else path.resolve() for path in roots]
+    absolute = [path.resolve() if not path.name or ".." in path.parts else path.absolute() for path in roots]
     if out is None:
         files = [path for path in absolute if path.is_file()]
         if len(files) == len(absolute) > 1:  # several modules of one program keep each other as neighbours

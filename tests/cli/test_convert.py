@@ -66,6 +66,8 @@ def test_single_file_and_several_files(run: Run, tree: Path) -> None:
     assert (tree / "train_ms.py").read_bytes() == OUTPUT
     assert run("convert", "src/train.py", "src/pkg/net.py", "-o", "out").returncode == 0
     assert sorted(contents(tree.parent / "out")) == ["pkg/net.py", "train.py"]
+    assert run("convert", "src/train.py", "src/../src/pkg/net.py", "-o", "dots").returncode == 0
+    assert sorted(contents(tree.parent / "dots")) == ["pkg/net.py", "train.py"]
     assert run("convert", "src/train.py", "-o", "else.py").returncode == 0
     assert (tree.parent / "else.py").read_bytes() == OUTPUT
 
