@@ -49,17 +49,34 @@ def unbatched(layer, sequence, state=None):
     return output.squeeze(axis), state
 
 
+def target_rows(targets, lengths):
+    """The targets of CTC in rows, one for each sequence, also where they stand one behind the other."""
+    if targets.ndim == 2:
+        return targets
+    lengths, targets = np.asarray(lengths).reshape(-1), targets.asnumpy()
+    rows = np.zeros((len(lengths), max(1, lengths.max())), targets.dtype)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets[: lengths.sum()]
+    return ms.Tensor(rows)
+
+
+def ctc_in_rows(loss, log_probs, targets, input_lengths, target_lengths):
+    """A CTC loss of targets that stand in rows, or one behind the other; lengths may be lists."""
+    lengths = [n if isinstance(n, ms.Tensor) else ms.Tensor(n) for n in (input_lengths, target_lengths)]
+    return loss(log_probs, target_rows(targets, target_lengths), *lengths)
+
+
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """The targets stand one behind the other, or belong to one sample alone; MindSpore wants them in rows."""
     single = log_probs.ndim == 2
-    lengths = np.asarray(target_lengths).reshape(-1)
-    rows = np.zeros((len(lengths), max(1, lengths.max())), np.int64)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets.asnumpy()[: lengths.sum()]
-    rows = ms.Tensor(rows)
     if single:
-        log_probs, input_lengths, target_lengths = log_probs.unsqueeze(1), input_lengths.reshape(1), ms.Tensor(lengths)
-    loss = ops.ctc_loss(log_probs, rows, input_lengths, target_lengths, blank, reduction, zero_infinity)[0]
-    return loss.reshape(()) if single else loss
+        target_lengths = ms.Tensor(np.asarray(target_lengths).reshape(-1))
+        log_probs, input_lengths = log_probs.unsqueeze(1), ms.Tensor(np.asarray(input_lengths).reshape(1))
+
+    def loss(*given):
+        return ops.ctc_loss(*given, blank, reduction, zero_infinity)[0]
+
+    found = ctc_in_rows(loss, log_probs, targets, input_lengths, target_lengths)
+    return found.reshape(()) if single else found
 
 
 def layer_by_layer(layer):

@@ -70,6 +70,12 @@ def scattered(x, places, src, reduce, include_self):
     return extreme(x, places, src, count, reduce, include_self)
 
 
+def without_value(x):
+    """Zeros that have the gradient of a tensor, which may be infinite."""
+    x = ops.where(ops.isfinite(x), x, ops.zeros_like(x))
+    return x - ops.stop_gradient(x)
+
+
 def extreme(x, places, src, count, reduce, include_self):
     """The largest or smallest; equal ones share the gradient."""
     worst = np.inf if x.is_floating_point() else np.iinfo(np.int32).max
@@ -83,8 +89,8 @@ def extreme(x, places, src, count, reduce, include_self):
     own = (start == found).astype(x.dtype)
     given = (src == found[places[:, 0]]).astype(x.dtype)
     shares = ops.tensor_scatter_add(own, places, given)
-    moved = (x - ops.stop_gradient(x)) * own
-    moved = ops.tensor_scatter_add(moved, places, (src - ops.stop_gradient(src)) * given)
+    moved = without_value(x) * own
+    moved = ops.tensor_scatter_add(moved, places, without_value(src) * given)
     return found + moved / shares
 
 

@@ -105,7 +105,7 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
     left = [*left_out_at_times(event, region, wanted, *around)]
     left += left_out_of_networks(event, region, wanted, steps, *around)
     idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}
-    region.idle = {part: why for part, why in idle.items() if part.rpartition("[")[0] not in idle or "[" not in part}
+    region.idle = {p: why for p, why in idle.items() if not any(p.startswith((f"{o}.", f"{o}[")) for o in idle if o)}
     if not region.idle:
         return ""
     if "" in region.idle or unwatched(region, *around):

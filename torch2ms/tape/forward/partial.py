@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
@@ -82,7 +83,8 @@ def _bound_anew(attr: str, project: Project) -> bool:
 
 
 def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:
-    """A condition asks for an attribute that other methods than the constructor bind: `if self.step % 2`.
+    """A condition asks for an attribute that other methods than the constructor bind: `if self.step % 2`; or something
+    that has the object: `solver.mode = "all"`.
 
     Whether something is there at all (`self.optimizer is not None`) is settled where the object is set up.
     """
@@ -91,7 +93,23 @@ def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:
     there = {dotted(c.left) for c in questions if type(c.comparisons[0].operator) in (cst.Is, cst.IsNot)}
     asked = {u for u in expression_uses(test, event.stmt) - there if u.startswith("self.") and u.count(".") == 1}
     methods = [m.scope for m in _methods(cls, project) if m.name != "__init__"] if cls is not None and asked else []
-    return any(asked & s.defs for scope in methods for s in scope.body.walk())
+    if any(asked & s.defs for scope in methods for s in scope.body.walk()):
+        return True
+    return cls is not None and bool(asked) and _set_from_outside({u[5:] for u in asked}, cls, project)
+
+
+def _set_from_outside(attrs: set[str], scope: Scope, project: Project) -> bool:
+    """Some statement binds one of these attributes of an object of the class."""
+    own = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
+    family = [f for c in own for f in (*c.lineage(), *c.below())]
+    for module in project.modules.values():
+        for stmt in (s for inner in module.scope.walk() for s in inner.body.walk() if isinstance(s.node, cst.Assign)):
+            for target in (t.target for t in stmt.node.targets):  # type: ignore[attr-defined]
+                if isinstance(target, cst.Attribute) and target.attr.value in attrs and dotted(target.value) != "self":
+                    value = module.value(target.value)
+                    if value.kind == "object" and class_of(value, module, project) in family:
+                        return True
+    return False
 
 
 def _methods(scope: Scope, project: Project) -> list[FunctionInfo]:

@@ -270,8 +270,13 @@ def _opens(scope: Scope, module: ModuleInfo) -> bool:
 
 
 def _taken_out(name: str, scope: Scope) -> bool:
-    """A local name that is bound to what was there before: `opt = opts[key]`, `a, b = opts["a"], opts["b"]`."""
-    bound = [s.node for s in scope.body.walk() if name in s.defs]
+    """A local name that is bound to what was there before: `opt = opts[key]`, `a, b = opts["a"], opts["b"]`,
+    `opt = self.get_optimizer("main")` of a method that returns an attribute."""
+    stmts = [s for s in scope.body.walk() if name in s.defs]
+    places = (s.out[name].place for s in stmts if name in s.out)
+    if any(p and p.partition(".")[0] != name for p in places):
+        return True
+    bound = [s.node for s in stmts]
     values = [n.value for n in bound if type(n) is cst.Assign]
     parts = [e.value for v in values if type(v) is cst.Tuple for e in v.elements]
     unpacked = any(type(n.targets[0].target) is cst.Tuple for n in bound if type(n) is cst.Assign)
