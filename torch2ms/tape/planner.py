@@ -178,12 +178,21 @@ class _ScopePlanner:
             if event.problem:
                 refuse(event, event.problem, self.plan)
 
+    def drop_unmet(self) -> None:
+        """Leave out backward calls whose gradients no function finds: their forwards stay."""
+        gone = [e for e in self.records.events if e.kind == "backward" and id(e.node) in self.project.unmet]
+        for event in gone:
+            tell_dead(event, self.verdicts, self.plan)
+        if gone:
+            self.records.read([e for e in self.records.events if e not in gone])
+
     def run(self) -> None:
         self.refuse_problems()
         if any(e.problem for e in self.records.events):
             give_up(self.records.events, "another gradient event of this scope is not translated", self.plan)
             return
         drop_early(self.records, self.plan)
+        self.drop_unmet()
         self.plan.listed |= {id(e.inputs) for e in self.records.events if e.kind == "gradcall"}
         takers = {id(e): self.verdicts.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
         self.scaling = Scaling(self.records.events)

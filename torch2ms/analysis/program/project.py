@@ -244,6 +244,7 @@ class Project:
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
     written_as_values: frozenset[str] = frozenset()  # functions that write into what calls of their values give them
     remaining: dict[int, str] = field(default_factory=dict)  # by id of a scope: what leaves gradients in what it trains
+    unmet: set[int] = field(default_factory=set)  # ids of backward calls whose gradients no function finds
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there
     idle: set[str] = field(default_factory=set)  # names of modules whose steps leave alone the layers that did not run

@@ -23,6 +23,7 @@ from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.sites import Site, overriding, receiver, receiving
+from torch2ms.tape.functions.unmet import unmet
 from torch2ms.tape.functions.within import by_attribute, own_module, reachable
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
@@ -53,6 +54,7 @@ class Stores:
 def find_stores(known: Known) -> Stores:
     """The stores of a project; none where all gradients live within one function."""
     search = _Search(known)
+    known.project.unmet = unmet(search.records, known.project)
     wanted = [(s, m, p) for s, m in search.scopes for p in search.needs(s, m)]
     leaving = [(s, m, p) for s, m in search.scopes for p in search.leaves_some(s, m)]
     if not wanted and not leaving:
@@ -108,7 +110,7 @@ class _Search:
             found = self.used(records, scope, module)
         if not found and (scope.is_function or self.loaded_elsewhere(scope)):
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
-            for event in lost:
+            for event in (e for e in lost if id(e.node) not in self.project.unmet):
                 found |= self.reaching(self.deps(event, scope, module), scope, module)
             for event in records.lost_fills():
                 meant = [o for o in records.owners if concerns(event, o, records.owners)]

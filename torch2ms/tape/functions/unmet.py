@@ -1,0 +1,74 @@
+"""Backward calls whose gradients nobody finds: every function that uses gradients clears or makes them first.
+
+CUT goes backward once to let its networks be initialised, in a method that has no step; what that fills is cleared
+before the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.values import any_overlap
+from torch2ms.tape.functions.within import by_attribute, reachable
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.ledger import ENTRY, Owner
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
+
+USES = (*LOADS, "handed", "gradcall", "step_closure", "fill", "spill")
+
+
+def unmet(records: Mapping[int, Records], project: Project) -> set[int]:
+    """The ids of such calls, among the events of all scopes of a project."""
+    lost = [
+        (e, r) for r in records.values() for e in r.events
+        if e.kind == "backward" and r.scope.is_function and not r.takers(e) and not any(f.kind in USES for f in r.events)
+    ]  # fmt: skip
+    if not lost or any(_meets(r) for r in records.values()):
+        return set()
+    unseen = {id(r.scope) for e, r in lost if not _known(r.root_deps(e), r.scope, r.module, project)}
+    return {id(e.node) for e, r in lost if id(r.scope) not in unseen}
+
+
+def _meets(records: Records) -> bool:
+    """A scope may find gradients that it has not filled itself, or it is not seen which."""
+    for event in records.events:
+        owners = [o for o in records.owners if concerns(event, o, records.owners)] if event.kind in USES else []
+        if event.problem or event.kind in USES and not owners:
+            return True
+        for owner in owners:
+            entered = any(held == ENTRY for held, _ in records.held(event, owner))
+            if entered and not any(_cleared_likewise(e, event, owner, records) for e in records.events):
+                return True
+    return False
+
+
+def _cleared_likewise(clear: Event, load: Event, owner: Owner, records: Records) -> bool:
+    """`if flag: opt.zero_grad()` before `if flag: opt.step()`."""
+    if clear.kind != "clear" or not owner.cleared_by(clear, False) or clear.stmt.number > load.stmt.number:
+        return False
+    around = [e.stmt.block.owner for e in (clear, load)]
+    tests = [a.node.test if a is not None and isinstance(a.node, cst.If) else None for a in around]
+    if not all(e.stmt.block is a.blocks[0] for e, a in zip((clear, load), around) if a is not None):
+        return False
+    if tests[0] is None or tests[1] is None or code(tests[0]) != code(tests[1]):
+        return False
+    asked = expression_uses(tests[0], clear.stmt)
+    between = [s for s in records.scope.body.walk() if clear.stmt.number < s.number < load.stmt.number]
+    return not any(asked & (s.defs | s.muts) for s in between) and not any(type(n) is cst.Call for n in descend(tests[0]))
+
+
+def _known(deps: Iterable[str], scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """The object of the scope has an optimizer of what a loss depends on: it is trained here."""
+    real = frozenset(deps)
+    if not real or scope.cls is None or any(d.startswith(("@", "^")) for d in real):
+        return False
+    found = reachable(scope, module, project).values()
+    owns = [v.owns | by_attribute(v.owns, scope, module, project) for v in found if v.owns is not None]
+    return any(any_overlap(real, own) for own in owns)
