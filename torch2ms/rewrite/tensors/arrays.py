@@ -51,7 +51,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     seen = right.kind in ("tensor", "param") and right.deps
     weighs = right.kind == "unknown" and _weighs_a_term(original, work)
     shared = left.kind == "tensor" and left.likely and right.kind == "tensor" and _share(original)
-    weighed = left.kind == "numpy" and (weighs or right.kind == "unknown" and any(d[:1] not in "^@" for d in right.deps))
+    of_weights = right.kind == "unknown" and any(d[:1] not in "^@" for d in right.deps)
+    weighed = left.kind == "numpy" and (weighs or of_weights)
     if left.kind == "unknown" and (seen or weighs) or weighed or shared:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param"):

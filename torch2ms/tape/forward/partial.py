@@ -103,8 +103,8 @@ def _set_from_outside(attrs: set[str], scope: Scope, project: Project) -> bool:
     own = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
     family = [f for c in own for f in (*c.lineage(), *c.below())]
     for module in project.modules.values():
-        for stmt in (s for inner in module.scope.walk() for s in inner.body.walk() if isinstance(s.node, cst.Assign)):
-            for target in (t.target for t in stmt.node.targets):  # type: ignore[attr-defined]
+        for node in (s.node for inner in module.scope.walk() for s in inner.body.walk()):
+            for target in (t.target for t in node.targets) if isinstance(node, cst.Assign) else ():
                 if isinstance(target, cst.Attribute) and target.attr.value in attrs and dotted(target.value) != "self":
                     value = module.value(target.value)
                     if value.kind == "object" and class_of(value, module, project) in family:

@@ -26,10 +26,8 @@ USES = (*LOADS, "handed", "gradcall", "step_closure", "fill", "spill")
 
 def unmet(records: Mapping[int, Records], project: Project) -> set[int]:
     """The ids of such calls, among the events of all scopes of a project."""
-    lost = [
-        (e, r) for r in records.values() for e in r.events
-        if e.kind == "backward" and r.scope.is_function and not r.takers(e) and not any(f.kind in USES for f in r.events)
-    ]  # fmt: skip
+    idle = [r for r in records.values() if r.scope.is_function and not any(f.kind in USES for f in r.events)]
+    lost = [(e, r) for r in idle for e in r.events if e.kind == "backward" and not r.takers(e)]
     if not lost or any(_meets(r) for r in records.values()):
         return set()
     unseen = {id(r.scope) for e, r in lost if not _known(r.root_deps(e), r.scope, r.module, project)}
@@ -53,15 +51,19 @@ def _cleared_likewise(clear: Event, load: Event, owner: Owner, records: Records)
     """`if flag: opt.zero_grad()` before `if flag: opt.step()`."""
     if clear.kind != "clear" or not owner.cleared_by(clear, False) or clear.stmt.number > load.stmt.number:
         return False
-    around = [e.stmt.block.owner for e in (clear, load)]
-    tests = [a.node.test if a is not None and isinstance(a.node, cst.If) else None for a in around]
-    if not all(e.stmt.block is a.blocks[0] for e, a in zip((clear, load), around) if a is not None):
+    test, other = _test(clear), _test(load)
+    if test is None or other is None or code(test) != code(other) or any(type(n) is cst.Call for n in descend(test)):
         return False
-    if tests[0] is None or tests[1] is None or code(tests[0]) != code(tests[1]):
-        return False
-    asked = expression_uses(tests[0], clear.stmt)
+    asked = expression_uses(test, clear.stmt)
     between = [s for s in records.scope.body.walk() if clear.stmt.number < s.number < load.stmt.number]
-    return not any(asked & (s.defs | s.muts) for s in between) and not any(type(n) is cst.Call for n in descend(tests[0]))
+    return not any(asked & (s.defs | s.muts) for s in between)
+
+
+def _test(event: Event) -> cst.BaseExpression | None:
+    """The condition under which an event happens."""
+    around = event.stmt.block.owner
+    node = around.node if around is not None and event.stmt.block is around.blocks[0] else None
+    return node.test if isinstance(node, cst.If) else None
 
 
 def _known(deps: Iterable[str], scope: Scope, module: ModuleInfo, project: Project) -> bool:
