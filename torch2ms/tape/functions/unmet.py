@@ -6,20 +6,19 @@ before the first step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses
-from torch2ms.analysis.program.project import ModuleInfo, Project
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.functions.within import by_attribute, reachable
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
-from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 
 USES = (*LOADS, "handed", "gradcall", "step_closure", "fill", "spill")
 
@@ -30,7 +29,7 @@ def unmet(records: Mapping[int, Records], project: Project) -> set[int]:
     lost = [(e, r) for r in idle for e in r.events if e.kind == "backward" and not r.takers(e)]
     if not lost or any(_meets(r) for r in records.values()):
         return set()
-    unseen = {id(r.scope) for e, r in lost if not _known(r.root_deps(e), r.scope, r.module, project)}
+    unseen = {id(r.scope) for e, r in lost if not _known(r.root_deps(e), r, project, records)}
     return {id(e.node) for e, r in lost if id(r.scope) not in unseen}
 
 
@@ -66,11 +65,13 @@ def _test(event: Event) -> cst.BaseExpression | None:
     return node.test if isinstance(node, cst.If) else None
 
 
-def _known(deps: Iterable[str], scope: Scope, module: ModuleInfo, project: Project) -> bool:
-    """The object of the scope has an optimizer of what a loss depends on: it is trained here."""
-    real = frozenset(deps)
-    if not real or scope.cls is None or any(d.startswith(("@", "^")) for d in real):
+def _known(deps: frozenset[str], lost: Records, project: Project, records: Mapping[int, Records]) -> bool:
+    """The object of the scope has the optimizers of what a loss depends on, and steps with each of them itself."""
+    scope, module = lost.scope, lost.module
+    if not deps or scope.cls is None or any(d.startswith(("@", "^")) for d in deps):
         return False
-    found = reachable(scope, module, project).values()
-    owns = [v.owns | by_attribute(v.owns, scope, module, project) for v in found if v.owns is not None]
-    return any(any_overlap(real, own) for own in owns)
+    found = {p: v.owns for p, v in reachable(scope, module, project).items() if v.owns is not None}
+    mine = {p for p, own in found.items() if any_overlap(deps, own | by_attribute(own, scope, module, project))}
+    family = [f.scope for c in module.classes.values() if c.scope is scope.cls for f in (*c.lineage(), *c.below())]
+    steps = {e.place for r in records.values() if r.scope.cls in family for e in r.events if e.kind in STEPS}
+    return bool(mine) and mine <= steps
