@@ -41,7 +41,7 @@ def _items(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tupl
     yield from _layers(stmts, module)
     for stmt in stmts:
         for node in stmt.nodes if not stmt.blocks else ():
-            if type(node) is cst.Subscript and not moving(node):
+            if type(node) is cst.Subscript and not moving(node) and not _all_of_it(node, stmt):
                 if places := _behind(module.value(node.value), lists):
                     index = node.slice[0].slice
                     item = constant(index.value) if type(index) is cst.Index else None
@@ -70,6 +70,19 @@ def _layers(stmts: list[Stmt], module: ModuleInfo) -> Iterator[tuple[str, object
     for (name, place), items in numbers.items():
         if place and uses.get(name) == len(items) and all(type(item) is int for item in items):
             yield from ((name, item, frozenset({place})) for item in items)
+
+
+def _all_of_it(node: cst.Subscript, stmt: Stmt) -> bool:
+    """`outputs[::-1]` leaves nothing out; of `outputs if self.deep else outputs[0]`, the condition decides."""
+    part, text = node.slice[0].slice, code(node.value)
+    if type(part) is cst.Slice:
+        return len(node.slice) == 1 and part.lower is None and part.upper is None and _each(part.step)
+    sides = [{code(n.body), code(n.orelse)} for n in stmt.nodes if type(n) is cst.IfExp]
+    return any({text, code(node)} == side for side in sides)
+
+
+def _each(step: cst.BaseExpression | None) -> bool:
+    return step is None or constant(step) in (1, -1)
 
 
 def _unpacked(target: cst.Tuple, value: Value) -> Iterator[tuple[cst.Tuple, Value]]:
