@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -81,7 +82,7 @@ def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
         try:
             binding = reductions.modern(signature.bind(form.signature, original, updated))
         except StarError as error:
-            if rule.star:
+            if rule.star and (not rule.name.startswith("torch.nn.functional.") or _options_alone(updated)):
                 return _starred(rule, error, updated)
             if (renamed := _star_renamed(rule, form, original, updated)) is not None:
                 return renamed
@@ -184,6 +185,13 @@ def finding_of(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
     return Finding(ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {form.assume or 'the pair was not measured'}")
 
 
+def _options_alone(call: cst.Call) -> bool:
+    """`F.cross_entropy(x, y, **options)`: behind an input and a target, a star hides names."""
+    plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    return len(plain) == 2 and not {"input", "target"} & named and not any(arg.star == "*" for arg in call.args)
+
+
 def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     """`optim.SGD(params, **options)`: the classes take the same names, as far as MindSpore's has them."""
     parsed = template.parse(rule.star)
@@ -203,12 +211,15 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
 
 def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call) -> Outcome | None:
     """`f(*args)` survives where the target has the same parameters, by name, order and default."""
-    if rule.choose is not None or len(rule.forms) > 1 or form.to is None:
+    by_keyword = any(arg.star == "**" or arg.keyword is not None for arg in original.args)
+    asked = not by_keyword and _BY_NAME
+    others = [f for f in rule.forms if f is not form and not (asked and asked.fullmatch(f.condition))]
+    if rule.choose is not None or others or form.condition or form.to is None:
         return None
     root = form.template.root
-    if not isinstance(root, cst.Call) or not form.template.fixed_callee:
+    method = _method_of_self(form)
+    if not isinstance(root, cst.Call) or not form.template.fixed_callee and not method:
         return None
-    by_keyword = any(arg.star == "**" or arg.keyword is not None for arg in original.args)
     parameters = [param for param in form.signature.params if param.name not in DROPPED and param.name != "out"]
     args = list(root.args)
     if not by_keyword:  # positions reach no parameter that has to be named: nobody gives it
@@ -223,12 +234,27 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
             return None
         if by_keyword and mark.keyword != param.name:
             return None
-    if "self" in form.template.params:
+    if "self" in form.template.params and not method:
         return None
     if (lacking := lacks_kind(rule, form.template)) is not None:
         return lacking
-    node = updated.with_changes(func=root.func.deep_clone())
+    if method and isinstance(updated.func, cst.Attribute):
+        node = updated.with_changes(func=updated.func.with_changes(attr=cst.Name(method)))
+    else:
+        node = updated.with_changes(func=root.func.deep_clone())
     return Outcome(node, (finding_of(rule, form, node),), needs(form.template), form.returns)
+
+
+_BY_NAME = re.compile(r"named\('\w+'\)(?: or named\('\w+'\))*")  # conditions that ask for keywords alone
+
+
+def _method_of_self(form: Form) -> str:
+    """The method that the target calls on the tensor itself, "" for other targets."""
+    func = form.template.root.func if isinstance(form.template.root, cst.Call) else None
+    if not isinstance(func, cst.Attribute):
+        return ""
+    mark = form.template.placeholders.get(getattr(func.value, "value", ""))
+    return func.attr.value if mark is not None and mark.param == "self" and not mark.transform else ""
 
 
 def _filled_by(arg: cst.Arg, form: Form) -> str:
