@@ -88,6 +88,7 @@ FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}  # metho
 MOST_ITEMS = 1000  # with those of its items
 MASKED = "with infinite elements"  # the name of a tensor in which some elements are, or may be, infinite
 ENDLESS = "infinite"  # ... and of such a number
+UNTYPED = "none or a type"  # an element type that callers may leave out
 STICKY = (MASKED, ENDLESS)  # names of what may be the one or the other, of which one has them
 
 ROWS = ("params", "named_params")  # kinds that are several parameters, one behind the other

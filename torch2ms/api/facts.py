@@ -50,6 +50,7 @@ class NoFacts:
 
 
 _QUESTIONS = (
+    "untyped",
     "passed",
     "given",
     "value",
@@ -184,6 +185,11 @@ class Use:
     def guessed(self, name: str) -> bool:
         """True where the kind of an argument is a guess from its name or use."""
         node, ask = self.node(name), getattr(self.facts, "guessed", None)
+        return node is not None and ask is not None and bool(ask(node))
+
+    def untyped(self, name: str) -> bool:
+        """True where an argument is an element type that may be None."""
+        node, ask = self.node(name), getattr(self.facts, "untyped", None)
         return node is not None and ask is not None and bool(ask(node))
 
     def simple(self, name: str) -> bool:

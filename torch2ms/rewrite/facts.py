@@ -12,7 +12,7 @@ from torch2ms.analysis.oddities import EMPTY
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import SEQUENCE
+from torch2ms.analysis.values import SEQUENCE, UNTYPED
 from torch2ms.api.signature import Shape, Signature
 from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.layers.sequentials import is_sequential
@@ -74,6 +74,10 @@ class ModuleFacts:
             return "range"
         kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
         return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
+
+    def untyped(self, node: cst.BaseExpression) -> bool:
+        """Whether an element type may be None."""
+        return self.module.value(node).name == UNTYPED
 
     def guessed(self, node: cst.BaseExpression) -> bool:
         """Whether the kind of an expression is a guess."""

@@ -11,7 +11,7 @@ from torch2ms.analysis.evaluation.usage import NONE, a_dict, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
-from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value, replace
+from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, UNTYPED, Value, replace
 
 READS = re.compile(r"\.grad\b")
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
@@ -25,7 +25,7 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
     node = info.scope.node
     assert type(node) is cst.FunctionDef
     params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
-    env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
+    env = {p.name.value: _own(info, p.name.value, i) or _or_none(info, p, project) for i, p in enumerate(params)}
     if info.module.says(READS):
         env |= {name: _leaf(env[name], name) for name in _looked_at(info, env)}
     for star in (node.params.star_arg, node.params.star_kwarg):
@@ -67,6 +67,12 @@ def _own(info: FunctionInfo, name: str, position: int) -> Value | None:
     if position == 0 and info.name in ("backward", context):
         return Value("ctx")
     return Value("tensor", place=name, deps=frozenset({f"@{name}"})) if info.name == "backward" else None
+
+
+def _or_none(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
+    value = _parameter(info, param, project)
+    left_out = value.kind == "dtype" and param.default is not None and dotted(param.default) == "None"
+    return replace(value, name=UNTYPED) if left_out else value
 
 
 def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
