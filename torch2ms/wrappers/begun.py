@@ -12,7 +12,7 @@ import builtins
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.program.reach import reached
+from torch2ms.analysis.program.reach import reaching
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import choices
@@ -38,8 +38,9 @@ def begun(project: Project) -> dict[str, Plain]:
     if not classes or not any(map(_makes_unseen, project.modules.values())):
         return {}
     found: dict[str, dict[int, str]] = {}
+    moving = reaching(_sets_mode, project)
     for cls in _handed_on(classes, project):
-        made = _constructor(cls, project) if made_sensitive(cls, project) else None
+        made = _constructor(cls, moving) if made_sensitive(cls, project) else None
         if made is not None:
             own = made.scope.params[0] if not keeps_given(cls) else ""
             found.setdefault(made.module.name, {})[id(made.scope.node)] = own
@@ -91,17 +92,20 @@ def _registered(cls: ClassInfo) -> bool:
     return any(dotted(getattr(d.decorator, "func", d.decorator)) not in PLAIN for d in node.decorators)
 
 
-def _constructor(cls: ClassInfo, project: Project) -> FunctionInfo | None:
-    """The one that makes its layers, if it can be written to its end; modes of its own are its own affair."""
+def _sets_mode(call: cst.Call) -> bool:
+    return type(call.func) is cst.Attribute and call.func.attr.value in ("eval", "train")
+
+
+def _constructor(cls: ClassInfo, moving: set[int]) -> FunctionInfo | None:
+    """The one that makes its layers, if it can be written to its end; modes of its own are its own affair: functions
+    that are `moving` set some."""
     if any("train" in part.methods for part in cls.lineage()):
         return None
     made = next((part.methods["__init__"] for part in cls.lineage() if "__init__" in part.methods), None)
     if made is None or made.module.uses_mindspore or not made.scope.params:
         return None
     leaves = any(type(s.node) is cst.Return for s in made.scope.body.walk())
-    called = (c.func for s, _ in reached(made.scope.body.stmts, made.module, project) for c in s.calls)
-    moved = any(type(func) is cst.Attribute and func.attr.value in ("eval", "train") for func in called)
-    return None if leaves or moved else made
+    return None if leaves or id(made) in moving else made
 
 
 def keeps_given(cls: ClassInfo) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
@@ -16,7 +16,7 @@ def reached(stmts: Iterable[Stmt], module: ModuleInfo, project: Project) -> Iter
     named: dict[str, list[FunctionInfo]] = defaultdict(list)
     for each in project.modules.values():
         for info in each.functions.values():
-            named[info.cls.scope.name if info.cls is not None and info.name == "__init__" else info.name].append(info)
+            named[_name(info)].append(info)
     waiting = [(stmt, module) for stmt in stmts]
     seen: set[int] = set()
     while waiting:
@@ -28,6 +28,32 @@ def reached(stmts: Iterable[Stmt], module: ModuleInfo, project: Project) -> Iter
                     if id(info) not in seen:
                         seen.add(id(info))
                         waiting += [(s, info.module) for s in info.scope.body.stmts]
+
+
+def reaching(wanted: Callable[[cst.Call], bool], project: Project) -> set[int]:
+    """The ids of the functions from which a call that is wanted is reached so; asked for many, they are all found at
+    once."""
+    callers: dict[str, list[FunctionInfo]] = defaultdict(list)
+    waiting: list[FunctionInfo] = []
+    for module in project.modules.values():
+        for info in module.functions.values():
+            calls = [call for outer in info.scope.body.stmts for stmt in outer.walk() for call in stmt.calls]
+            if any(map(wanted, calls)):
+                waiting.append(info)
+            for name in {name for call in calls for name in _names(call, module)}:
+                callers[name].append(info)
+    found: set[int] = set()
+    while waiting:
+        info = waiting.pop()
+        if id(info) not in found:
+            found.add(id(info))
+            waiting += callers.pop(_name(info), ())
+    return found
+
+
+def _name(info: FunctionInfo) -> str:
+    """The bare name under which a function is called."""
+    return info.cls.scope.name if info.cls is not None and info.name == "__init__" else info.name
 
 
 def _names(call: cst.Call, module: ModuleInfo) -> list[str]:
