@@ -22,14 +22,14 @@ def rms_norm(x, normalized_shape, weight=None, eps=None):
     return x if weight is None else x * weight
 
 
-class LayerNorm(nn.Cell):
+class LayerNorm(nn.LayerNorm):
     def __init__(self, normalized_shape, eps=1e-05, elementwise_affine=True, bias=True):
-        super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.normalized_shape = shape
-        self.epsilon = eps
-        self.gamma = ms.Parameter(ops.ones(shape)) if elementwise_affine else None
-        self.beta = ms.Parameter(ops.zeros(shape)) if elementwise_affine and bias else None
+        super().__init__(shape, -len(shape), -len(shape), epsilon=eps)
+        if not elementwise_affine:
+            self.gamma = None
+        if not elementwise_affine or not bias:
+            self.beta = None
 
     def construct(self, x):
         return layer_norm(x, self.normalized_shape, self.gamma, self.beta, self.epsilon)

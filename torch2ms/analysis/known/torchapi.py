@@ -78,6 +78,11 @@ FIELDS = {  # of the tuples with names, by their places
 LAYERS_OF = {  # layers that layers are made of, by the names of their attributes
     "torch.nn.Transformer": {"encoder": "torch.nn.TransformerEncoder", "decoder": "torch.nn.TransformerDecoder"},
 }
+NO_TENSORS = {  # what functions of torch's give that is no tensor
+    "torch.promote_types": "dtype", "torch.result_type": "dtype", "torch.get_default_dtype": "dtype",
+    "torch.numel": "int", "torch.initial_seed": "int", "torch.get_num_threads": "int", "torch.broadcast_shapes": "size",
+    "torch.cuda.device_count": "int", "torch.cuda.current_device": "int", "torch.typename": "str",
+}  # fmt: skip
 RECURRENT = {"LSTM", "GRU", "RNN"}
 PACKED = "packed sequence"  # the name of a tuple that only recurrent layers take: a padded batch, and the lengths in it
 NOT_LEARNED = {"Parameter", "ParameterList", "Buffer", "UninitializedParameter"}
@@ -98,6 +103,8 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         return Value(HOST[last])
     if last.startswith("is_") or last in ANSWERS:
         return Value("bool")
+    if name in NO_TENSORS:
+        return Value(NO_TENSORS[name])
     if last in CUT:
         deps = NO_DEPS
     if last in WITH_PLACES or last in PERHAPS_PLACES and nargs:

@@ -80,7 +80,7 @@ def conv(use: Use) -> Choice:
         return DOUBLES
     if use.given("padding_mode"):
         return _conv_padded(use)
-    if _either_size(use):
+    if _either_size(use) and not use.given("dtype"):
         return Choice(_CONV_OF_TORCH.format(cell=cell))
     pad, assume, uses = _conv_padding(use)
     if pad is None:
@@ -125,8 +125,9 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     if parts is not None:
         return f"pad_mode='pad', padding={_doubled(parts)}", "", ("padding",)
     single = _is_number(use, "padding")
-    if single is False:
-        return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", "", ())
+    if single is False or _either_size(use):
+        assume = f"{code(node)} has a number for each dimension" if single is None else ""
+        return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", assume, ())
     assume = "" if single else f"{code(node)} is one number"
     return "pad_mode='pad', padding={padding}", assume, ()
 
