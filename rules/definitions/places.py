@@ -22,3 +22,12 @@ def take_along_dim(x, indices, dim):
     at = dim % x.ndim
     of = [tuple(t.shape[at] if i == at else n for i, n in enumerate(common)) for t in (x, indices)]
     return ops.gather_elements(x.broadcast_to(of[0]), dim, indices.broadcast_to(of[1]))
+
+
+def item_at(x, *places):
+    """`x[i, j]`; of numbers one after the other, since MindSpore has no gradient of a single element."""
+    if any(getattr(place, "ndim", 0) for place in places):
+        return x[places]
+    for place in places:
+        x = x[place]
+    return x

@@ -75,6 +75,10 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     if (place := _perhaps_number(original, work)) is not None:
         _tell(original, work, "the gradient of a single element needs an index that is no number", receiver.likely)
         return _widened(updated, place)
+    if _perhaps_numbers(original, work):
+        _tell(original, work, "the gradient of a single element fails in MindSpore: one index after the other", receiver.likely)
+        work.notes.needs.add("item_at")
+        return _one_by_one(updated, work)
     if len(original.slice) == 1 and _negative(original.slice[0].slice, work):
         _tell(original, work, "the gradient of MindSpore's gather is lost for indices below zero", receiver.likely)
         return updated.with_changes(slice=[*_behind_comma(updated), _element(cst.Ellipsis())])
@@ -124,8 +128,7 @@ def _perhaps_number(node: cst.Subscript, work: Translation) -> int | None:
         if value.kind == "unknown" and isinstance(index.value, _NAMES) and not value.deps:
             guessed = True
             continue
-        unsure = value.likely and not isinstance(index.value, cst.Subscript)  # an item of a tensor is none but that
-        if value.kind != "tensor" or unsure or value.dtype == "bool" or work.facts.rank(index.value):
+        if value.kind != "tensor" or value.likely or value.dtype == "bool" or work.facts.rank(index.value):
             return None
         if work.facts.rank(index.value) is None:
             place = i
@@ -133,6 +136,34 @@ def _perhaps_number(node: cst.Subscript, work: Translation) -> int | None:
         return place
     index = node.slice[place].slice
     return place if isinstance(index, cst.Index) and isinstance(index.value, cst.Subscript) else None
+
+
+def _perhaps_numbers(node: cst.Subscript, work: Translation) -> bool:
+    """`transitions[tags[i - 1], tags[i]]` of tags that are not seen: numbers, or tensors with dimensions or without."""
+    if len(node.slice) == 1 or (work.facts.rank(node.value) or len(node.slice)) > len(node.slice):
+        return False
+    unseen = False
+    for element in node.slice:
+        index = element.slice
+        if not isinstance(index, cst.Index) or index.star is not None:
+            return False
+        value = work.module.value(index.value)
+        tensor = value.kind == "tensor" and value.likely and value.dtype != "bool" and not work.facts.rank(index.value)
+        if (value.kind == "unknown" or tensor) and isinstance(index.value, cst.Subscript):
+            unseen = True
+        elif value.kind not in ("int", "unknown") and not isinstance(constant(index.value), int):
+            return False
+        elif value.kind == "unknown" and not isinstance(index.value, _NAMES):
+            return False
+    return unseen
+
+
+def _one_by_one(node: cst.Subscript, work: Translation) -> cst.Call:
+    """`x[i, k]` as `item_at(x, i, k)`."""
+    places = [element.slice.value for element in node.slice if isinstance(element.slice, cst.Index)]
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    args = [cst.Arg(value, comma=comma) for value in (node.value, *places[:-1])]
+    return cst.Call(cst.Name(work.alias("item_at")), [*args, cst.Arg(places[-1])])
 
 
 def _widened(node: cst.Subscript, place: int) -> cst.Subscript:
