@@ -76,7 +76,7 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
         _tell(original, work, "the gradient of a single element needs an index that is no number", receiver.likely)
         return _widened(updated, place)
     if _perhaps_numbers(original, work):
-        _tell(original, work, "the gradient of a single element fails in MindSpore: one index after the other", receiver.likely)
+        _tell(original, work, "the gradient of a single element fails: one index after the other", receiver.likely)
         work.notes.needs.add("item_at")
         return _one_by_one(updated, work)
     if len(original.slice) == 1 and _negative(original.slice[0].slice, work):
