@@ -15,6 +15,7 @@ from torch2ms.findings import Tier
 X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
 # program -> names whose values are compared
 PROGRAMS = {
+    X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])": ["result"],
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
     X + "result = x.abs_()": ["result", "x"],
@@ -217,7 +218,6 @@ REFUSED = [
     X + "result = torch.einsum(x, [0, 1], x, [1, 2], [0, 2])",
     X + "result = x[:, []]",
     "conv = torch.nn.Conv2d(3, 2, 1, dtype=torch.float64)",
-    X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])",
     X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",
     "c = torch.tensor([1 + 2j])\nresult = torch.linalg.cond(c[None])",
     "crit = torch.nn.BCELoss()\nresult = crit(torch.tensor([0.26]), torch.tensor([1.0]))",
