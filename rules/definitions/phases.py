@@ -37,7 +37,8 @@ def idle_left_out(grad_fn, *parts):
 
     def construct(*args):
         reached, called = set(), set()
-        cells = {id(cell): cell for part in parts for _, cell in part.cells_and_names()}
+        there = [part for part in parts if part is not None]
+        cells = {id(cell): cell for part in there for _, cell in part.cells_and_names()}
         own = {key: list(cell.get_parameters(is_layer(cell))) for key, cell in cells.items()}
 
         def watch(cell, _, outputs):
@@ -52,7 +53,7 @@ def idle_left_out(grad_fn, *parts):
         for key, cell in reversed(cells.items()):  # what methods of a network use, which nobody called
             if key not in called and any(id(p) in reached for p in cell.get_parameters()):
                 reached.update(map(id, own[key]))
-        for p in (p for part in parts for p in part.get_parameters()):
+        for p in (p for part in there for p in part.get_parameters()):
             p.left_out = id(p) not in reached
         return found
 

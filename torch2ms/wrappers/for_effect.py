@@ -1,6 +1,7 @@
 """`[opt.step() for opt in optimizers]`, of which nobody takes the list, written as the loop that it is.
 
 What happens to gradients happens in statements, so `return self.optimizer.zero_grad()` is one, with a return behind it.
+`self.mean = torch.add(a, b, out=self.mean)` is written for its effect as well: the attribute stays what it is.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(
     r"\[\s*\w[\w.\[\]]{0,200}\.(?:backward|step|zero_grad|unscale_)\(|\breturn [\w.]+\.(?:step|zero_grad)\("
+    r"|\bout\s{0,3}=\s{0,3}[\w\[]{1,200}[.\[]"
 )
 METHODS = {"backward", "step", "zero_grad", "unscale_"}
 
@@ -27,7 +30,7 @@ def as_loops(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or not module.says(EVENTS):
             continue
         stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
-        found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module)}
+        found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module) or _keeps(s)}
         if found:
             plain[module.name] = _Writer(module, found).plain()
     return plain
@@ -57,6 +60,17 @@ def _returns(stmt: Stmt, module: ModuleInfo) -> bool:
     return func.attr.value == "zero_grad" or func.attr.value == "step" and not call.args
 
 
+def _keeps(stmt: Stmt) -> bool:
+    """An attribute, or an item, takes back what a function wrote into it."""
+    node = stmt.node
+    if stmt.off or not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
+        return False
+    target = node.targets[0].target
+    out = next((a.value for a in node.value.args if a.keyword is not None and a.keyword.value == "out"), None)
+    plain = isinstance(target, (cst.Attribute, cst.Subscript)) and bool(dotted(target) or dotted(target.value))
+    return out is not None and plain and code(out) == code(target)
+
+
 def _fors(made: cst.ListComp) -> list[cst.CompFor]:
     found: list[cst.CompFor] = []
     inner: cst.CompFor | None = made.for_in
@@ -80,6 +94,10 @@ class _Writer(Suites):
             self.number(call, node)
             self.number(rest, node)
             return [call] if id(node) in self.last else [call, rest]
+        if id(node) in self.found and isinstance(node, cst.Assign):
+            call = cst.Expr(node.value)
+            self.number(call, node)
+            return [call]
         if id(node) not in self.found or not isinstance(node, cst.Expr) or not isinstance(node.value, cst.ListComp):
             return [self.rewrite(node)]
         inner: cst.BaseSmallStatement | cst.BaseCompoundStatement = cst.Expr(node.value.elt)

@@ -35,7 +35,7 @@ ASKED = re.compile(
     r"""\bTensor\.[a-z]|\btorch\.[a-z]\w*_\(|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
-    r"|,\s*params *="
+    r"|,\s*params *=|\w\.__[sg]etattr__\("
 )
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
@@ -96,6 +96,8 @@ class Spelled(Suites):
             return self.filtered(original, updated)
         if (ordered := self.ordered(original, updated)) is not None:
             return ordered
+        if (asked := self.by_name(original, updated)) is not None:
+            return asked
         if (changed := self.in_place(original, updated)) is not None:
             return changed
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
@@ -106,6 +108,19 @@ class Spelled(Suites):
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
+
+    def by_name(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`self.__setattr__(name, layer)` is `setattr(self, name, layer)`; that of a class stays."""
+        func = updated.func
+        counts = {"__setattr__": 2, "__getattr__": 1}
+        if not isinstance(func, cst.Attribute) or counts.get(func.attr.value) != len(updated.args):
+            return None
+        if not dotted(func.value) or self.module.value(original.func.value).kind not in ("module", "object"):  # type: ignore[attr-defined]
+            return None
+        self.changed = True
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        name = cst.Name(func.attr.value.strip("_"))
+        return updated.with_changes(func=name, args=[cst.Arg(func.value, comma=comma), *updated.args])
 
     def in_place(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
         """`torch.exp_(x)` is `x.exp_()`."""

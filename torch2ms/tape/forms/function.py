@@ -137,11 +137,24 @@ def write(writer: Writer, call: Call) -> str:
 
 def idle_left_out(writer: Writer, call: Call, gradient: str, nodes: list[cst.CSTNode]) -> tuple[str, list[cst.CSTNode]]:
     """A gradient function that tells the optimizers which of the layers did not run."""
-    parts: list[cst.CSTNode] = [cst.parse_expression(place) for place in sorted(call.region.idle)]
+    parts: list[cst.CSTNode] = [cst.parse_expression(_or_none(place, writer)) for place in sorted(call.region.idle)]
     named = ", ".join(f"{{{len(nodes) + number}}}" for number in range(len(parts)))
     writer.plan.needs.add("idle_left_out")
     call.form = (call.form or "ms.value_and_grad") + "; the optimizer leaves alone the layers that do not run"
     return f"idle_left_out({gradient}, {named})", [*nodes, *parts]
+
+
+def _or_none(place: str, writer: Writer) -> str:
+    """The layer at a place, or None: some networks have it under a condition (`self.downsample`)."""
+    owner, _, name = place.rpartition(".")
+    modules = writer.project.modules.values() if writer.project is not None else ()
+    classes = [c for m in modules for c in m.classes.values() if name in c.attrs]
+    inits = [init.scope.body.stmts if (init := c.methods.get("__init__")) is not None else () for c in classes]
+    always = all(
+        any(f"self.{name}" in s.defs and type(s.node) is cst.Assign and dotted(s.node.value) != "None" for s in stmts)
+        for stmts in inits
+    )
+    return place if not owner or always else f'getattr({owner}, "{name}", None)'
 
 
 def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
