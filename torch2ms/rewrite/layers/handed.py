@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from torch2ms.analysis.values import choices
 from torch2ms.api.signature import Shape, Signature
 
 _ACTIVATIONS = ("act", "relu", "nonlin", "non_lin")  # in the names of variables that hold one
+_WORDS = re.compile(r"[A-Z][a-z]+")
 OF_CONTAINERS = {name for kind in (list, dict, set, str) for name in dir(kind)}
 _NOT_HELD = ("module", "tensor", "method", "builtin", "builtin_super", "lossfn")  # called as what they are
 
@@ -36,6 +38,9 @@ class HeldCall:
         required = sum(p.default is None and not p.variadic for p in signature.params)
         if name in self.names:
             return self.spread or bool(self.keywords) or self.positional > required
+        alike = {word.lower() for word in _WORDS.findall(name) if len(word) > 3}  # `norm_layer(**options)`
+        if self.spread and any(word in self.callee.lower() for word in alike):
+            return True
         activation = not required and any(word in self.callee.lower() for word in _ACTIVATIONS)
         return bool(self.keywords & signature.by_name.keys()) or activation and (self.positional > 0 or self.spread)
 
@@ -97,7 +102,8 @@ def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
     value = module.value(func)
     spelled = dotted(func)
     imported = spelled.partition(".")[0] in {*module.imports.table, *module.classes, *module.named}
-    if value.kind in _NOT_HELD or imported and spelled not in stand_ins(module):
+    made = any(arg.keyword is not None and arg.keyword.value == "inplace" for arg in args)  # no forward takes it
+    if value.kind in _NOT_HELD and not (made and value.kind == "module") or imported and spelled not in stand_ins(module):
         return
     names = frozenset(choice.name for choice in choices(value))
     keywords = frozenset(arg.keyword.value for arg in args if arg.keyword is not None)
