@@ -102,8 +102,10 @@ def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
     value = module.value(func)
     spelled = dotted(func)
     imported = spelled.partition(".")[0] in {*module.imports.table, *module.classes, *module.named}
-    made = any(arg.keyword is not None and arg.keyword.value == "inplace" for arg in args)  # no forward takes it
-    if value.kind in _NOT_HELD and not (made and value.kind == "module") or imported and spelled not in stand_ins(module):
+    layer = any(arg.keyword is not None and arg.keyword.value == "inplace" for arg in args)  # no forward takes it
+    if value.kind in _NOT_HELD and not (layer and value.kind == "module"):
+        return
+    if imported and spelled not in stand_ins(module):
         return
     names = frozenset(choice.name for choice in choices(value))
     keywords = frozenset(arg.keyword.value for arg in args if arg.keyword is not None)
