@@ -26,8 +26,8 @@ def take_along_dim(x, indices, dim):
 
 def item_at(x, *places):
     """`x[i, j]`; of numbers one after the other, since MindSpore has no gradient of a single element."""
-    if any(getattr(place, "ndim", 0) for place in places):
+    if not all(type(place) is int or getattr(place, "ndim", None) == 0 for place in places):
         return x[places]
     for place in places:
-        x = x[place]
+        x = x[place if isinstance(place, ms.Tensor) else int(place)]
     return x

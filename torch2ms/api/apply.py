@@ -219,7 +219,8 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
     if rule.choose is not None or others or form.condition or form.to is None:
         return None
     root = form.template.root
-    method = _method_of_self(form)
+    plain = form.tier is Tier.EXACT and not (rule.floats or rule.narrow or rule.lacks or rule.gradient)
+    method = _method_of_self(form) if plain else ""
     if not isinstance(root, cst.Call) or not form.template.fixed_callee and not method:
         return None
     parameters = [param for param in form.signature.params if param.name not in DROPPED and param.name != "out"]
