@@ -219,7 +219,7 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
     if rule.choose is not None or others or form.condition or form.to is None:
         return None
     root = form.template.root
-    plain = form.tier is Tier.EXACT and not (rule.floats or rule.narrow or rule.lacks or rule.gradient)
+    plain = form.tier is Tier.EXACT and not (rule.floats or rule.narrow or rule.gradient)
     method = _method_of_self(form) if plain else ""
     if not isinstance(root, cst.Call) or not form.template.fixed_callee and not method:
         return None

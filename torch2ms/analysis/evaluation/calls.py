@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
-from torch2ms.analysis.evaluation import keeping, lambdas, masked
+from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.effects import enter
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
-_WORD = re.compile(r"\.?\b\w+\(?")
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
@@ -419,54 +417,13 @@ def _pass(
             bound[name] = value = of_groups(value)
         own = alone and value.kind == "tensor" and bool(value.dtype)
         typed = own and (
-            _only_called(info.name, info.module.source, info.cls is not None)
-            or _only_network(info, given.node.func)
-            or _only_made(info)
+            all_seen.calls(info.name, info.module.source, info.cls is not None)
+            or all_seen.of_network(info, given.node.func)
+            or all_seen.of_class(info)
         )
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
         ev.exchange.hand(info, name, mapped, id(given.node.func))
     return bound
-
-
-def _only_called(name: str, source: str, method: bool) -> bool:
-    """A function of a program whose name stands nowhere but in its definition and in calls: each of these is seen.
-
-    Of a method the only one is; others may be of objects that are not known.
-    """
-    counts = _words(source)
-    if counts.get(name) or counts.get(f".{name}"):
-        return False
-    alone, asked = counts.get(f"{name}(", 0), counts.get(f".{name}(", 0)
-    return alone == asked == 1 if method else alone > 1 and not asked
-
-
-def _only_made(info: FunctionInfo) -> bool:
-    """The `__init__` of a class whose name stands nowhere but in its definition and in calls, and that has no heirs."""
-    if info.name != "__init__" or info.cls is None or info.cls.children:
-        return False
-    node, name = info.cls.scope.node, info.cls.qualified.rpartition(".")[2]
-    counts = _words(info.module.source)
-    if counts.get(f".{name}") or counts.get(f".{name}(") or not isinstance(node, cst.ClassDef):
-        return False
-    plain = isinstance(node.lpar, cst.MaybeSentinel)  # `class Data:`
-    return counts.get(name, 0) == plain and counts.get(f"{name}(", 0) > (not plain)
-
-
-def _only_network(info: FunctionInfo, func: cst.BaseExpression) -> bool:
-    """The forward of a class of which one network is made, that is called where it is made or by its only name."""
-    if info.name != "forward" or info.cls is None:
-        return False
-    source, name = info.module.source, info.cls.qualified.rpartition(".")[2]
-    counts = _words(source)
-    if counts.get(name) or counts.get(f".{name}") or counts.get(f".{name}(") or counts.get(f"{name}(") != 2:
-        return False
-    return isinstance(func, cst.Call) or isinstance(func, cst.Name) and lambdas.only_called(func.value, source)
-
-
-@lru_cache(maxsize=8)
-def _words(source: str) -> dict[str, int]:
-    """How often the names of a module stand in it, those that are called and those behind a dot apart."""
-    return Counter(_WORD.findall(source))
 
 
 def _builtin(name: str, given: Given) -> Value:
