@@ -28,7 +28,7 @@ TODO = "call the function, or use a class derived from the layer, where it is me
 
 def is_setting(name: str, writer: Writer) -> bool:
     """`torch.backends.cudnn.benchmark`, and what a rule says is one: a statement that writes it may go."""
-    return name.startswith(SETTINGS) or steers(name, writer)
+    return steers(name, writer) or name.startswith(SETTINGS)
 
 
 def patched(stmt: Stmt, node: cst.BaseSmallStatement, writer: Writer) -> list[cst.BaseStatement] | None:
