@@ -15,7 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value, replace
 
 DEPTH = 4  # layers of layers that keep something
-KEEPING = ("tensor", "list", "tuple", "dict", "unknown", "none", "float", "int")
+KEEPING = ("tensor", "list", "tuple", "dict", "unknown")
 
 
 def spread_kept(project: Project) -> None:
@@ -41,7 +41,7 @@ def _leave(stmt: Stmt, call: cst.Call, read: set[str], scope: Scope, module: Mod
         place = f"{base}.{path}"
         if place in read and place not in stmt.defs:
             stmt.defs.add(place)
-            stmt.out[place] = replace(kept, deps=kept.deps and module.value(call).deps)
+            stmt.out[place] = replace(kept, deps=module.value(call).deps)
 
 
 @once
@@ -58,7 +58,7 @@ def _names(project: Project) -> frozenset[str]:
 
 
 def _left(cls: ClassInfo, project: Project, depth: int) -> dict[str, Value]:
-    """What a forward leaves in attributes of its network and of its layers, by path."""
+    """What a forward leaves with its graph in attributes of its network and of its layers, by path."""
     forward = cls.known("forward")
     if forward is None or not depth:
         return {}
@@ -67,7 +67,7 @@ def _left(cls: ClassInfo, project: Project, depth: int) -> dict[str, Value]:
         for place in stmt.defs:
             if place.startswith("self.") and place.count(".") == 1:
                 kept = cls.attr(place[5:]) or UNKNOWN
-                if kept.kind in KEEPING:
+                if kept.kind in KEEPING and kept.deps:
                     found[place[5:]] = kept
         for call in stmt.calls:
             name, layer = dotted(call.func), forward.module.value(call.func)
