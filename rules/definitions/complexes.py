@@ -1,4 +1,4 @@
-"""Complex arithmetic in parts: MindSpore has no gradient of a product of complex tensors, and a wrong one of a quotient."""
+"""Complex arithmetic in parts: MindSpore has no gradient of a complex product, and a wrong one of a quotient."""
 
 import mindspore as ms
 from mindspore import ops

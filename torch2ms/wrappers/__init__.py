@@ -88,6 +88,7 @@ from torch2ms.wrappers.unrated import unrated
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 from torch2ms.wrappers.walrus import bound_before
+from torch2ms.wrappers.windows import windowed
 from torch2ms.wrappers.written_back import written_back
 
 
@@ -141,6 +142,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, unboxed(project))
     project = _with(project, opened(project))
     project = _with(project, listed(project))
+    project = _with(project, windowed(project))
     project = _with(project, stored(project))
     project = _with(project, asked(project))
     project = _with(project, recording(project))

@@ -38,8 +38,9 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
             ms = work.alias("ms")
             shifted = cst.parse_expression(f"{code(parenthesised(updated.left))}.astype({ms}.int64)")
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(shifted)}, {code(updated.right)})")
-    if (left.dtype[:7] == "complex" or right.dtype[:7] == "complex") and (made := _in_parts(original, updated, work)):
-        return made
+    whole = left.dtype[:7] == "complex" or right.dtype[:7] == "complex"
+    if whole and (parted := _in_parts(original, updated, work)) is not None:
+        return parted
     bits = type(original.operator) in BITS
     if bits and left.kind in ("int", "bool") and right.kind == "tensor":
         why = "the tensor goes first: Python's numbers know none"
