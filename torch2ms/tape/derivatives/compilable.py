@@ -12,11 +12,12 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.structures import used_as_dict
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.derivatives import compiled
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured
+from torch2ms.tape.derivatives.mixing import SHOWING, mixes
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags, statements_run
 from torch2ms.tape.derivatives.written import assumed_of, found_in, problem_of, unmeasured, within
 from torch2ms.tape.forms.calls import all_ones
@@ -238,7 +239,26 @@ class Compilable(Way):
                 calls = (c for stmt in scope.body.walk() for c in stmt.calls if id(c) not in own)
                 if any(module.value(c.func).kind == "module" for c in calls):
                     return True
+        if self.mixed():
+            return False
         raise Misfit("an optimizer decays parameters that have no part in a gradient, which torch leaves alone")
+
+    def mixed(self) -> bool:
+        """Each parameter of the one network that makes the output has a part in the gradient."""
+        own = [(c, s) for s in [*self.path.steps, self.event.stmt] for c in s.calls if c is not self.event.node]
+        runs = [(c, s) for c, s in own if self.runs_network(c)]
+        if len(runs) != 1 or not all(name_called(c) in SHOWING for c, _ in own if c is not runs[0][0]):
+            return False
+        stmts = [*self.path.steps, self.event.stmt]
+        read = (self.module.value(n) for s in stmts for n in s.nodes if dotted(n) not in self.inputs)
+        if any(v.leaf or v.kind == "param" or v.name in ("parameter", "module_param") for v in read):
+            return False  # it may only be added
+        return mixes(*runs[0], self.module, self.around.project)
+
+    def runs_network(self, call: cst.Call) -> bool:
+        func = call.func
+        own = isinstance(func, cst.Attribute) and dotted(func.value) == "self" and func.attr.value == "forward"
+        return own or self.module.value(func).kind == "module"
 
 
 @once
