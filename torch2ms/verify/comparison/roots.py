@@ -166,6 +166,7 @@ def _sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> list[Row]
     right = [e for e in comparison.mindspore.of("backward", "step") if e.get("depth", 0) == 0]
     views = [_summed(left, right, len(steps)) for left in torch]
     views += [_in_step(comparison, left, right, len(steps)) for left in torch]
+    views += [_last(comparison, left, right, len(steps)) for left in torch]
     return min(views, key=lambda rows: sum(not _near(comparison, *both) for _, *both in rows))
 
 
@@ -200,6 +201,22 @@ def _in_step(comparison: Comparison, left: list[Entry], right: list[Entry], step
             pending = 0.0, 0.0
     if any(pending) and not (comparison.stopped and rows):
         rows.append((steps, *pending))
+    return rows
+
+
+def _last(comparison: Comparison, left: list[Entry], right: list[Entry], steps: int) -> list[Row]:
+    """A row for every step, with the last of what MindSpore's side has differentiated since the one before.
+
+    torch goes backward from a sum of losses where it is complete, and never from one that is given up before; where
+    each term goes backward alone, those of a sum that is given up have done so already.
+    """
+    rows = []
+    for number, groups in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
+        whole, terms = _consumed(*groups)
+        runs = [sum(terms[k:]) for k in range(len(terms))] or [0.0]
+        if number <= steps and (whole or terms):
+            near = (run for run in runs if _near(comparison, sum(whole), run))
+            rows.append((number, sum(whole), next(near, runs[0])))
     return rows
 
 
