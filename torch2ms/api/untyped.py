@@ -12,7 +12,7 @@ _TYPES = ("dtype", "target")  # parameters that take one
 
 
 def guarded(node: cst.BaseExpression, use: Use) -> cst.BaseExpression:
-    """The translated call with `as_type(x, dtype)` for `x.astype(dtype)`, where the type may be None; else the call itself."""
+    """The translated call with `as_type(x, dtype)` for `x.astype(dtype)` where the type may be None, else as it is."""
     open_types = {code(use.binding.single[name].updated.value) for name in _TYPES if use.untyped(name)}
     if not open_types:
         return node
