@@ -198,18 +198,20 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo, given: bo
         found = owner.classes.get(name) if owner is not None else None
     if not isinstance(found, ClassInfo):
         return True
-    return _class_sensitive(found, project, frozenset(), given)
+    return _class_sensitive(found, project, set(), given)
 
 
 def made_sensitive(cls: ClassInfo, project: Project) -> bool:
     """Whether training mode can matter to the networks of a class; what they are given was made elsewhere."""
     read = any(module.reads_training for module in project.modules.values())
-    return read or _class_sensitive(cls, project, frozenset())
+    return read or _class_sensitive(cls, project, set())
 
 
-def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], given: bool = True) -> bool:
+def _class_sensitive(cls: ClassInfo, project: Project, seen: set[int], given: bool = True) -> bool:
+    """Whether the class is, or one that it uses; those `seen` are not, or are looked at further up."""
     if id(cls) in seen:
         return False
+    seen.add(id(cls))
     for part in cls.lineage():
         made = part.methods.get("__init__")
         params = made.scope.params if made is not None else []
@@ -224,7 +226,7 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], giv
                     return True
                 value = part.module.value(node)
                 old = value.kind == "module" and not given  # it has the mode that it was given before
-                if not old and _may_be_sensitive(value, name in params, part.module, project, seen | {id(cls)}):
+                if not old and _may_be_sensitive(value, name in params, part.module, project, seen):
                     return True
     return False
 
@@ -234,7 +236,7 @@ def _made_by(func: cst.BaseExpression, params: Sequence[str], module: ModuleInfo
     return type(func) is cst.Name and func.value in params and module.value(func).kind == "unknown"
 
 
-def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Project, seen: frozenset[int]) -> bool:
+def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Project, seen: set[int]) -> bool:
     """What a class uses: a layer or a network, its class, or what may make one.
 
     Where its kind is not known, it counts only if it is `given` to the class: what the class makes is named there.
