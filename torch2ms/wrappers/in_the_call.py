@@ -16,6 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api.rules import Rules
+from torch2ms.rewrite.stars import in_place
 from torch2ms.wrappers.suites import Suites
 
 HELD = re.compile(r"^[ \t]*(\w+) *= *(?:True|False|\(.*|\{.*|dict\(.*)$", re.MULTILINE)
@@ -161,7 +162,10 @@ def _decides(call: cst.Call, args: list[cst.Arg], module: ModuleInfo) -> bool:
     if name.endswith("_") and not name.startswith("_"):
         return value.name.startswith("torch.") or module.value(getattr(call.func, "value", call)).kind == "tensor"
     rule = Rules.load().find(value.name) if value.name.startswith("torch.") else None
-    return rule is not None and "inplace" in rule.main.signature.by_name
+    if any(arg.keyword is not None and arg.keyword.value == "inplace" and arg in args for arg in call.args):
+        return False  # it stands in the call
+    whole = call.with_changes(args=args)
+    return rule is not None and in_place(rule, whole, whole)
 
 
 __all__ = ["in_the_call"]
