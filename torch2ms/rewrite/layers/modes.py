@@ -187,7 +187,8 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo, given: bo
         return True
     if value.name.startswith("torch."):
         if "." in value.name and value.name.startswith("torch.nn."):
-            return last.startswith(SENSITIVE) or last in CONTAINERS and _mentions(module)
+            held = last in CONTAINERS and any(map(_mentions, project.modules.values()))  # layers of any file
+            return held or last.startswith(SENSITIVE)
         found = project.find(value.name, module)
         if not isinstance(found, ClassInfo):
             return True
@@ -265,7 +266,7 @@ def _of_torch(value: Value) -> bool:
 
 @once
 def _mentions(module: ModuleInfo) -> bool:
-    """Whether a mode-sensitive layer is named anywhere in the module."""
-    return any(
+    """Whether a mode-sensitive layer is named anywhere in the module, or the mode itself, as in `self.training`."""
+    return ".training" in module.source or any(
         value.kind == "api" and value.name.rpartition(".")[2].startswith(SENSITIVE) for value in module.values.values()
     )
