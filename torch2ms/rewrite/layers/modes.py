@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -32,6 +33,7 @@ SENSITIVE = (
 )
 PLAIN = ("int", "float", "str", "bool", "none", "tensor", "size", "dtype", "device", "numpy")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+ASKED = re.compile(r"\.training\b")
 
 
 KEEPING = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "share_memory")
@@ -187,8 +189,7 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo, given: bo
         return True
     if value.name.startswith("torch."):
         if "." in value.name and value.name.startswith("torch.nn."):
-            held = last in CONTAINERS and any(map(_mentions, project.modules.values()))  # layers of any file
-            return held or last.startswith(SENSITIVE)
+            return _holds_sensitive(value, module, project) if last in CONTAINERS else last.startswith(SENSITIVE)
         found = project.find(value.name, module)
         if not isinstance(found, ClassInfo):
             return True
@@ -259,6 +260,16 @@ def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Pr
     return _class_sensitive(found_class, project, seen) if isinstance(found_class, ClassInfo) else given
 
 
+def _holds_sensitive(value: Value, module: ModuleInfo, project: Project) -> bool:
+    """`nn.Sequential(Block(8), nn.ReLU())`: by its layers, or by what they may be where they are not seen."""
+    if _mentions(module):
+        return True
+    if value.parts and all(part.kind == "module" and part.name for part in value.parts):
+        new = (part for part in value.parts if not part.place)  # what has a name already was given its mode before
+        return any(_may_be_sensitive(part, True, module, project, frozenset()) for part in new)
+    return project.says(ASKED) or any(map(_mentions, project.modules.values()))
+
+
 def _of_torch(value: Value) -> bool:
     """A layer of torch, or its class."""
     return value.name.startswith("torch.nn.")
@@ -266,7 +277,7 @@ def _of_torch(value: Value) -> bool:
 
 @once
 def _mentions(module: ModuleInfo) -> bool:
-    """Whether a mode-sensitive layer is named anywhere in the module, or the mode itself, as in `self.training`."""
-    return ".training" in module.source or any(
+    """Whether a mode-sensitive layer is named anywhere in the module."""
+    return any(
         value.kind == "api" and value.name.rpartition(".")[2].startswith(SENSITIVE) for value in module.values.values()
     )
