@@ -17,6 +17,7 @@ from torch2ms.inlining.ascents import ascents
 from torch2ms.inlining.candidates import Candidate, candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
+from torch2ms.inlining.importing import lacking
 from torch2ms.inlining.parts import brought, parts
 
 ROUNDS = 6  # functions that differentiate may call others that do
@@ -26,6 +27,9 @@ def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] 
     """The project without calls of such functions, or of others that are `wanted`; its values are inferred."""
     for _ in range(ROUNDS):
         found = wanted(project)
+        if found and (imports := lacking(project, found)):
+            project = _with(project, imports)
+            found = wanted(project)
         if not found:
             return project
         project = _without(project, found)

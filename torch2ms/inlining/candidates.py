@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -18,6 +17,7 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import bound_names, specialised, unguarded
+from torch2ms.inlining.meanings import free_names, means
 from torch2ms.tape.functions.sites import Site, abstract, overriding, resolved
 
 GRAD = "torch.autograd.grad"
@@ -424,51 +424,7 @@ def names_hold(made: Candidate, module: ModuleInfo) -> bool:
     """What the body names beside its parameters means the same in the module of a call."""
     if module is made.info.module:
         return True
-    return all(_means(name, made, module) is not None for name in free_names(made.info))
-
-
-def free_names(info: FunctionInfo) -> Iterator[str]:
-    """What the body names that is not its own."""
-    own = info.scope.locals
-    for stmt in info.scope.body.walk():
-        for use in stmt.uses | {dotted(c.func) for c in stmt.calls}:
-            if use and root(use) not in own and root(use) not in ("True", "False", "None"):
-                yield root(use)
-
-
-def _means(name: str, made: Candidate, module: ModuleInfo) -> str | None:
-    """What the caller's module calls something that the body names; None if it has no name there."""
-    home = made.info.module
-    target = home.imports.table.get(name)
-    if target is None:
-        if name not in home.scope.locals:
-            return name if name not in module.scope.locals else None
-        target = f"{home.name}.{name}"
-    for own, other in module.imports.table.items():
-        if other == target:
-            return own
-        if target.startswith(other + "."):
-            return own + target[len(other) :]
-    return name if name in missing(made, module) else None
-
-
-def missing(made: Candidate, module: ModuleInfo) -> set[str]:
-    """What the body names of its own module that the module of a call could import from there, and does not yet."""
-    home = made.info.module
-    table = module.imports.table
-    if not any(target.rpartition(".")[0] == home.name for target in table.values()):
-        return set()
-    own = {name for name in free_names(made.info) if name in home.scope.locals}
-    imported = {name for name in own if f"{home.name}.{name}" in table.values()}
-    return {name for name in own - imported if name not in module.scope.locals and name not in table}
-
-
-def translated_names(made: Candidate, module: ModuleInfo) -> dict[str, str]:
-    """What names of the body are called in the module of a call, where that differs."""
-    if module is made.info.module:
-        return {}
-    meant = {name: _means(name, made, module) for name in free_names(made.info)}
-    return {name: other for name, other in meant.items() if other is not None and other != name}
+    return all(means(name, made, module) is not None for name in free_names(made.info))
 
 
 def named(made: Candidate, project: Project) -> int:

@@ -19,12 +19,11 @@ from torch2ms.inlining.candidates import (
     Candidate,
     arguments,
     branches,
-    missing,
     runs_once,
     simple,
-    translated_names,
 )
 from torch2ms.inlining.folding import Substituted, folded, truth
+from torch2ms.inlining.meanings import missing, translated_names
 from torch2ms.inlining.unread import without_unread
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites

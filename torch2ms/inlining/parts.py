@@ -9,19 +9,17 @@ forward and the step: it is then a training step like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-import libcst as cst
-
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.program.project import FunctionInfo, Plain, Project
+from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.values import any_overlap
-from torch2ms.inlining.candidates import Candidate, calls_of, fits, free_names, movable, plain, unasked
+from torch2ms.inlining.candidates import Candidate, calls_of, fits, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
+from torch2ms.inlining.importing import Importing
+from torch2ms.inlining.meanings import free_names
 from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
-from torch2ms.wrappers.suites import Suites
 
 MOST = 60  # statements that all the calls together become
 STEPS = ("step", "scaler_step")
@@ -57,7 +55,7 @@ def brought(project: Project) -> dict[str, Plain]:
             taken = module.imports.table.keys() | set().union(*(s.locals for s in module.scope.walk()))
             if more := {name: full for name, full in names.items() if name not in taken}:
                 wanted.setdefault(module.name, {}).update(more)
-    return {name: _Importing(project.modules[name], more).plain() for name, more in wanted.items()}
+    return {name: Importing(project.modules[name], more).plain() for name, more in wanted.items()}
 
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
@@ -100,41 +98,6 @@ def _by_caller(event: Event, info: FunctionInfo) -> bool:
     given = [name for name in info.scope.params if f"@{name}" in deps and name not in ("self", "cls")]
     passed = frozenset().union(*(info.args[name].deps for name in given if name in info.args))
     return bool(given) and all(d.startswith(("^", "@")) or d in passed for d in deps)
-
-
-class _Importing(Suites):
-    """One module with further imports, below its first ones."""
-
-    def __init__(self, module: ModuleInfo, names: dict[str, str]) -> None:
-        super().__init__(module)
-        self.names = names
-
-    def whole(self) -> cst.Module:
-        body = list(self.module.tree.body)
-        at = next((i for i, stmt in enumerate(body) if _imports(stmt)), -1)
-        made = list(_statements(self.names))
-        if at < 0:  # below the text that says what the module is for
-            at = 0 if body and _said(body[0]) else -1
-        return self.module.tree.with_changes(body=[*body[: at + 1], *made, *body[at + 1 :]])
-
-
-def _statements(names: dict[str, str]) -> Iterator[cst.SimpleStatementLine]:
-    for name, full in sorted(names.items()):
-        home, _, last = full.rpartition(".")
-        given = "" if name == last or name == full else f" as {name}"
-        text = f"from {home} import {last}{given}" if home and name != full else f"import {full}{given}"
-        yield cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
-
-
-def _imports(stmt: cst.CSTNode) -> bool:
-    small = stmt.body if isinstance(stmt, cst.SimpleStatementLine) else ()
-    kinds = (n for n in small if isinstance(n, (cst.Import, cst.ImportFrom)))
-    return any(dotted(getattr(n, "module", None) or cst.Name("_")) != "__future__" for n in kinds)
-
-
-def _said(stmt: cst.CSTNode) -> bool:
-    only = stmt.body[0] if isinstance(stmt, cst.SimpleStatementLine) and len(stmt.body) == 1 else None
-    return isinstance(only, cst.Expr) and isinstance(only.value, cst.BaseString)
 
 
 __all__ = ["brought", "parts"]

@@ -23,7 +23,7 @@ from torch2ms.rewrite.layers.owned import bound_beside
 from torch2ms.rewrite.layers.replaced import set_among
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.leaves import Leaves
-from torch2ms.rewrite.settings import steers
+from torch2ms.rewrite.patched import is_setting, patched
 from torch2ms.rewrite.tensors.attributes import COUNTED
 from torch2ms.rewrite.tensors.subscripts import WHOLE, whole, without_surplus
 from torch2ms.rewrite.writer import Writer
@@ -50,11 +50,15 @@ class Assignments:
         if (beside := bound_beside(node, self.writer)) is not None:
             return beside
         if len(node.targets) != 1:
-            return rates.and_named(node, self.writer) or self.stored_and_named(node)
+            made = rates.and_named(node, self.writer) or self.stored_and_named(node)
+            return made or patched(stmt, node, self.writer)
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
-        if is_foreign(named) and "." in named and (steers(named, self.writer) or named.startswith("torch.backends.")):
-            return []
+        if is_foreign(named) and "." in named:
+            if is_setting(named, self.writer):
+                return []
+            if (kept := patched(stmt, node, self.writer)) is not None:
+                return kept
         if (beside := apart.stored(stmt, target, node.value, self.writer)) is not None:
             return beside
         if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module):

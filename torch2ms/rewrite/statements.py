@@ -25,6 +25,7 @@ from torch2ms.rewrite.layers.replaced import set_by_name, taken_among, taken_by_
 from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
+from torch2ms.rewrite.patched import patched, set_on_torch
 from torch2ms.rewrite.settings import idle, steers
 from torch2ms.rewrite.unrecorded import KeptApart
 from torch2ms.rewrite.writer import Writer
@@ -74,7 +75,7 @@ class Statements:
         elif type(node) is cst.Assign:
             special = self.assignments.assign(stmt, node)
         elif type(node) is cst.Del:
-            special = taken_among(node, self.writer)
+            special = taken_among(node, self.writer) or patched(stmt, node, self.writer)
         elif type(node) is cst.Return and node.value is not None:
             special = self.cut_return(node, stmt) or delegated(stmt, node, self.writer)
         elif type(node) is cst.Assert and asserts_flag(node, self.module):
@@ -149,7 +150,8 @@ class Statements:
         if target.kind == "api" and target.name.startswith("torch.nn.init."):
             return self.in_place.drawn(stmt, call)
         if type(func) is not cst.Attribute:
-            return set_by_name(stmt, call, self.writer) or taken_by_name(stmt, call, self.writer)
+            made = set_by_name(stmt, call, self.writer) or taken_by_name(stmt, call, self.writer)
+            return made or set_on_torch(stmt, call, self.writer)
         receiver = self.module.value(func.value)
         name = func.attr.value
         if name in FILLING and (appended := self.assignments.leaves.appended(call)) is not None:

@@ -82,6 +82,7 @@ from torch2ms.wrappers.switched import switched
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.ternary import ternary
 from torch2ms.wrappers.turns import written_out
+from torch2ms.wrappers.unbased import unbased
 from torch2ms.wrappers.unboxed import unboxed
 from torch2ms.wrappers.unrated import unrated
 from torch2ms.wrappers.unroll import unrolled
@@ -116,6 +117,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, parameters_given(project))
     project = _with(project, only_networks(project))
     project = _with(project, saturated(project))
+    project = _with(project, unbased(project))
     project = _with(project, defaults(project))
     project = _with(project, gathered_first(project))
     project = _with(project, as_modules(project))  # plain layers

@@ -27,6 +27,7 @@ from torch2ms.analysis.evaluation.methods import (
     tensor_method,
 )
 from torch2ms.analysis.evaluation.narrow import CLASS, itself
+from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.torchcalls import api_call, new_optimizer, tensor_function
@@ -365,6 +366,8 @@ def _function(
         depends[GIVEN[1:]] = frozenset({GIVEN}) if receiver.place == "self" else receiver.deps
     for place, deps in keeping.follow(info, given.node, receiver, depends) if info.kept else ():
         enter(place, deps, receiver, given.node, ev)
+    if receiver is not None and receiver.place == "self":
+        rebound(info, ev)
     if returns is None:
         return Value("unknown", NOT_RUN, given.deps)
     if returns.kind == "optimizer" and returns.owns is not None:

@@ -91,7 +91,9 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
             returned = ev.exchange.returned(method) or UNKNOWN
             if returned.kind == "unknown" and (held := ev.exchange.ask(_over_groups, method)) is not None:
                 returned = held
-            return seen(rebase(returned, "self", base.place), base, cls)
+            given = seen(rebase(returned, "self", base.place), base, cls)
+            of_record = base.keys is not None and given.kind in ("tensor", "unknown")
+            return given.with_deps(given.deps | _read_by(method, base)) if of_record else given
         return Value("method", name=attr, place=base.place)
     if cls.kind == "module":
         inner = torchapi.LAYERS_OF.get(cls.torch_base, {}).get(attr)
@@ -102,6 +104,14 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if guessed.kind != "unknown":
         return replace(guessed, place=place)
     return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
+
+
+def _read_by(getter: FunctionInfo, base: Value) -> frozenset[str]:
+    """What a property of a record is varied with: the fields that it reads, all of them where that is not seen."""
+    uses = {use.partition(".")[2].partition(".")[0] for s in getter.scope.body.walk() for use in s.uses
+            if use.partition(".")[0] == "self"}  # fmt: skip
+    fields = entries(base)
+    return NO_DEPS.union(*(fields[use].deps for use in uses)) if uses <= fields.keys() else base.deps
 
 
 def _by_own_names(value: Value, base: Value, cls: ClassInfo) -> Value:

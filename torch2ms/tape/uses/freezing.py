@@ -48,11 +48,17 @@ def switched_behind(owner: Owner, scope: Scope, module: ModuleInfo, project: Pro
     """Flags change between a forward and its backward call: torch looks at them then, MindSpore in the forward."""
     found = [t for t in toggles(scope, module, project) if t.place != NOBODY_KNOWS and _concerns(t, owner)]
     played = [e for e in records.events if e.kind == "backward" and owner in records.takers(e)] if found else []
-    return any(_runs_before(t, event) for event in played for t in found)
+    mine = {t.place: {id(o.stmt): o for o in found if overlaps(o.place, t.place)} for t in found}
+    thawed = {p for p, each in mine.items() if left_by(scope.body.stmts, each) == (frozenset({True}), False)}
+    return any(_runs_before(t, e, mine[t.place] if t.place in thawed else {}) for e in played for t in found)
 
 
-def _runs_before(toggle: Toggle, event: Event) -> bool:
-    """The network makes what the event goes backward from in front of the switch, which stands before the event."""
+def _runs_before(toggle: Toggle, event: Event, whole: dict[int, Toggle]) -> bool:
+    """The network makes what the event goes backward from in front of the switch, which stands before the event.
+
+    `whole` are all switches of a function that begins and ends with the parameters thawed: where they are so at the
+    forward and at the backward call, what happens between does not matter.
+    """
     if not toggle.stmt.number < event.stmt.number or toggle.stmt.block is not event.stmt.block:
         return False
     stmts = event.stmt.block.stmts
@@ -61,7 +67,8 @@ def _runs_before(toggle: Toggle, event: Event) -> bool:
         if not stmt.is_small or not stmt.defs & wanted:
             continue  # what a condition binds is not told from what it reads
         if stmt.number < toggle.stmt.number and any(overlaps(toggle.place, use) for use in stmt.uses - {"self"}):
-            return True
+            if not whole or not _before(stmt, whole) == _before(event.stmt, whole) == {True}:
+                return True
         wanted = (wanted - stmt.defs | stmt.uses) - {"self"}
     return False
 

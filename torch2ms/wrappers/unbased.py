@@ -1,0 +1,87 @@
+"""Optimizers around another one that are none themselves: `class Lookahead(Optimizer)` without `super().__init__()`.
+
+The base is there so that checks let the object pass. torch's constructor never runs, so the class keeps what it sets
+itself, and steps the optimizer it was given. MindSpore's base has to be set up before anything is kept; without a base
+the class does what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.suites import Made, Suites
+
+BASES = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
+INHERITED = {
+    "state_dict", "load_state_dict", "add_param_group", "zero_grad", "register_step_pre_hook",
+    "register_step_post_hook", "register_state_dict_pre_hook", "register_state_dict_post_hook",
+}  # fmt: skip
+BARE = "its constructor never sets up the base: the class does without it"
+
+
+def unbased(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that define such classes, by name."""
+    found: dict[str, set[int]] = {}
+    for module in project.modules.values():
+        for cls in module.classes.values() if not module.uses_mindspore and module.has("ptimizer") else ():
+            if cls.kind == "optimizer" and _bare(cls, project):
+                found.setdefault(module.name, set()).add(id(cls.scope.node))
+    return {name: Unbased(project.modules[name], classes).plain() for name, classes in found.items()}
+
+
+def _bare(cls: ClassInfo, project: Project) -> bool:
+    """Nothing of the base is set up, asked for or told from other types."""
+    init, node = cls.methods.get("__init__"), cls.scope.node
+    if init is None or "step" not in cls.methods or not isinstance(node, cst.ClassDef) or list(cls.below()):
+        return False
+    if len(node.bases) != 1 or node.keywords or cls.module.value(node.bases[0].value).name not in BASES:
+        return False
+    nodes = [n for s in cls.scope.walk() for stmt in s.body.walk() for n in stmt.nodes]
+    if any(type(n) is cst.Name and n.value == "super" for n in nodes):
+        return False
+    if any(type(n) is cst.Attribute and n.attr.value == "__init__" for n in nodes):
+        return False
+    asked = set(_asked(cls, project))
+    return None not in asked and not asked & INHERITED - cls.methods.keys()
+
+
+def _asked(cls: ClassInfo, project: Project) -> Iterator[str | None]:
+    """Attributes read of its objects; None: one goes to a function of torch, or its type is asked."""
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    func = call.func
+                    if isinstance(func, cst.Attribute) and _is(func.value, cls, scope.cls, module):
+                        yield func.attr.value
+                    called = module.value(func)
+                    if dotted(func) == "isinstance" or called.kind == "api" and is_foreign(called.name):
+                        if any(_is(a.value, cls, scope.cls, module) for a in call.args):
+                            yield None
+
+
+def _is(node: cst.BaseExpression, cls: ClassInfo, around: object, module: ModuleInfo) -> bool:
+    if isinstance(node, cst.Name) and node.value == "self":
+        return around is cls.scope
+    return module.value(node).name == cls.qualified
+
+
+class Unbased(Suites):
+    """One module whose classes do without the base."""
+
+    def __init__(self, module: ModuleInfo, classes: set[int]) -> None:
+        super().__init__(module)
+        self.classes = classes
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        if id(original) not in self.classes or not isinstance(updated, cst.ClassDef):
+            return super().compound(original, updated)
+        self.findings.append(Finding("T2M517", Tier.EXACT, f"class {updated.name.value}", BARE, line=self.line))
+        bare = updated.with_changes(bases=[], lpar=cst.MaybeSentinel.DEFAULT, rpar=cst.MaybeSentinel.DEFAULT)
+        self.number(bare, original)
+        return [bare], ()
