@@ -275,7 +275,7 @@ def _takes_sensitive(call: cst.Call, module: ModuleInfo, project: Project) -> bo
     if any(not held.parts and held.each is None for held in lists):  # whatever the program makes
         return project.says(ASKED) or any(map(_mentions, project.modules.values()))
     layers = (value for value in made if value.kind == "module" and value.name)
-    return any(_may_be_sensitive(layer, True, module, project, frozenset()) for layer in layers)
+    return any(_may_be_sensitive(layer, True, module, project, set()) for layer in layers)
 
 
 def _of_torch(value: Value) -> bool:
