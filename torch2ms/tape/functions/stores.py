@@ -30,7 +30,6 @@ from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
 
-CLIPS = ("clip_norm", "clip_value")
 ROUNDS = 5  # of callers that are asked whether they call once
 OUT_OF_SIGHT = "<optimizer>"  # its place in a scope that only calls those that have it
 
@@ -134,7 +133,7 @@ class _Search:
                 if owner.kind == "module" and concerns(event, owner, records.owners):
                     if not {n for n, _ in records.held(event, owner)} - {ENTRY}:
                         deps |= owner.owns or {owner.place}
-            if event.kind in CLIPS and not any(concerns(event, o, records.owners) for o in records.owners):
+            if event.kind[:4] == "clip" and not any(concerns(event, o, records.owners) for o in records.owners):
                 deps |= event.value.deps  # lists of the parameters of several networks
         return self.reaching(frozenset(deps), scope, module)
 
