@@ -49,6 +49,9 @@ def _trains(value: Value, ev: Evaluator) -> bool:
 
 
 def _has_optimizer(cls: ClassInfo) -> bool:
+    """... and is none itself, as one that wraps another is."""
+    if cls.method("zero_grad") is not None or cls.method("backward") is not None:
+        return False
     return any(v.kind == "optimizer" for c in (*cls.lineage(), *cls.below()) for v in c.attrs.values())
 
 
