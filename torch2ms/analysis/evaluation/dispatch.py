@@ -50,9 +50,12 @@ def _trains(value: Value, ev: Evaluator) -> bool:
 
 def _has_optimizer(cls: ClassInfo) -> bool:
     """... and is none itself, as one that wraps another is."""
-    if cls.method("zero_grad") is not None or cls.method("backward") is not None:
-        return False
-    return any(v.kind == "optimizer" for c in (*cls.lineage(), *cls.below()) for v in c.attrs.values())
+    return not acts_as_one(cls) and any(v.kind == "optimizer" for c in (*cls.lineage(), *cls.below()) for v in c.attrs.values())
+
+
+def acts_as_one(cls: ClassInfo) -> bool:
+    """Its objects clear gradients, or go backward, for an optimizer that they wrap."""
+    return cls.method("zero_grad") is not None or cls.method("backward") is not None
 
 
 def _methods(node: cst.Call, ev: Evaluator) -> list[FunctionInfo]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.dispatch import acts_as_one
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.program.answers import once
@@ -49,7 +50,9 @@ def _beside(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, Val
     found: dict[str, Value] = {}
     for holder, value in holders.items():
         cls = class_of(value, module, project) if value is not None and value.kind == "object" else None
-        held = {n: v for c in family(cls, project) for n, v in c.attrs.items()} if cls is not None else {}
+        if cls is None or acts_as_one(cls):
+            continue
+        held = {n: v for c in family(cls, project) for n, v in c.attrs.items()}
         for name, optimizer in held.items():
             if optimizer.kind == "optimizer" and (own := optimizer.owns) is not None:
                 same = {f"{holder}.{n}" for n, v in held.items() if v.kind == "module" and {v.place, f"self.{n}"} & own}
