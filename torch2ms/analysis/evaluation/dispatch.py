@@ -50,7 +50,8 @@ def _trains(value: Value, ev: Evaluator) -> bool:
 
 def _has_optimizer(cls: ClassInfo) -> bool:
     """... and is none itself, as one that wraps another is."""
-    return not acts_as_one(cls) and any(v.kind == "optimizer" for c in (*cls.lineage(), *cls.below()) for v in c.attrs.values())
+    held = (v for c in (*cls.lineage(), *cls.below()) for v in c.attrs.values())
+    return not acts_as_one(cls) and any(v.kind == "optimizer" for v in held)
 
 
 def acts_as_one(cls: ClassInfo) -> bool:
