@@ -66,7 +66,7 @@ def _runs_before(toggle: Toggle, event: Event, whole: dict[int, Toggle]) -> bool
     wanted = set(event.stmt.all_uses)
     before = [inner for s in stmts[: stmts.index(event.stmt)] for inner in s.walk() if inner.is_small]
     for stmt in reversed(before):
-        if not stmt.defs & wanted:
+        if not stmt.defs & wanted or stmt.excludes(toggle.stmt):  # one of the branches of which one runs
             continue
         if stmt.number < toggle.stmt.number and any(overlaps(toggle.place, use) for use in stmt.uses - {"self"}):
             if not whole or not _before(stmt, whole) == _before(event.stmt, whole) == {True}:
