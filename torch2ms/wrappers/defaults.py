@@ -22,9 +22,7 @@ MADE = {f"torch.{name}" for name in (
     "zeros", "ones", "empty", "rand", "randn", "eye", "linspace", "logspace", "full", "arange", "tensor", "as_tensor",
     "scalar_tensor", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"
 )}  # fmt: skip
-OWN = re.compile(
-    r"torch\.(?:Tensor|normal|complex|from_file|range|nn\.Parameter)"
-)  # of the default type, in another way
+OWN = re.compile(r"torch\.(?:Tensor|normal|complex|from_file|range)")  # of the default type, in another way
 WHY = "written as the element type of what is made after it"
 
 
@@ -90,7 +88,9 @@ class Defaults(Suites):
 
     def known(self, call: cst.Call) -> bool:
         name = self.module.value(call.func).name
-        if OWN.fullmatch(name) or any(arg.star for arg in call.args) and (name in MADE or self.layer(name)):
+        if OWN.fullmatch(name) or name == "torch.nn.Parameter" and not call.args:
+            return False
+        if any(arg.star for arg in call.args) and (name in MADE or self.layer(name)):
             return False
         return name not in MADE or typed(call) or bool(self.module.value(call).dtype)
 

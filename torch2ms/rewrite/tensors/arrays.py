@@ -20,6 +20,7 @@ SHIFTS: dict[type, str] = {
     cst.RightShiftAssign: "bitwise_right_shift",
 }
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+PARTED: dict[type, str] = {cst.Multiply: "complex_product", cst.Divide: "complex_quotient"}
 COMPLEX = {"float64": "complex128", "complex128": "complex128", "float32": "complex64", "complex64": "complex64"}
 
 
@@ -37,6 +38,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
             ms = work.alias("ms")
             shifted = cst.parse_expression(f"{code(parenthesised(updated.left))}.astype({ms}.int64)")
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(shifted)}, {code(updated.right)})")
+    if (left.dtype[:7] == "complex" or right.dtype[:7] == "complex") and (made := _in_parts(original, updated, work)):
+        return made
     bits = type(original.operator) in BITS
     if bits and left.kind in ("int", "bool") and right.kind == "tensor":
         why = "the tensor goes first: Python's numbers know none"
@@ -116,6 +119,20 @@ def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: 
     if not wide.startswith("complex"):
         tensor = cst.parse_expression(f"{code(parenthesised(tensor))}.astype({ms}.{name})")
     return updated.with_changes(left=made if first else tensor, right=tensor if first else made)
+
+
+def _in_parts(
+    original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
+) -> cst.BaseExpression | None:
+    """A product or quotient of complex tensors that is differentiated."""
+    written, sides = PARTED.get(type(original.operator)), (original.left, original.right)
+    kinds = {work.module.value(side).kind for side in sides}
+    if written is None or not kinds <= {"tensor", "param", "unknown"} or not any(map(work.facts.varied, sides)):
+        return None
+    work.notes.needs.add(written)
+    why = "in parts: MindSpore has no gradient of a product of complex tensors, and a wrong one of a quotient"
+    work.tell("T2M601", "complex tensors under a gradient", why)
+    return cst.parse_expression(f"{work.alias(written)}({code(updated.left)}, {code(updated.right)})")
 
 
 def _of_two_types(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:

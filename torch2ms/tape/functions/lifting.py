@@ -34,6 +34,7 @@ from torch2ms.tape.functions.handing import (
     handing_at,
     steps_always,
 )
+from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.remaining import remaining
@@ -124,6 +125,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     none: set[int] = set()
     called = Known(project, lifting.callee, lifting.sites, unseen, none, none, none, lambda scope, _: events[id(scope)])
     spread_getters(project)
+    spread_kept(project)
     more = spread_writes(project)
     if spread_changes(called) or more:
         spread_writes(project)
