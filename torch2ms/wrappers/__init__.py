@@ -36,6 +36,7 @@ from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.grown_lists import gathered_first
+from torch2ms.wrappers.in_the_call import in_the_call
 from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.item_inputs import item_inputs
 from torch2ms.wrappers.kept_graphs import kept_graphs
@@ -106,6 +107,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, reexported(project))
     project = _with(project, supplied(project))
     project = _with(project, starred(project))
+    project = _with(project, in_the_call(project))  # before functions that change their tensor are methods
     project = _with(project, spelled(project))
     project = _with(project, outdated(project))
     project = _with(project, aliased(project))
