@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -32,6 +33,7 @@ SENSITIVE = (
 )
 PLAIN = ("int", "float", "str", "bool", "none", "tensor", "size", "dtype", "device", "numpy")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+ASKED = re.compile(r"\.training\b")
 
 
 KEEPING = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "share_memory")
@@ -62,7 +64,10 @@ def called_from_list(name: str, scope: Scope) -> bool:
 def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
     """An expression makes a new module to which the mode can matter, and whose mode nobody has set."""
     made = _made(node, module, project, 0)
-    return any(mode_sensitive(home.value(call), project, home, _new_parts(call, home)) for call, home in made)
+    return any(
+        mode_sensitive(home.value(call), project, home, _new_parts(call, home)) or _takes_sensitive(call, home, project)
+        for call, home in made
+    )
 
 
 def _new_parts(call: cst.Call, module: ModuleInfo) -> bool:
@@ -256,6 +261,19 @@ def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Pr
         return value.name.rpartition(".")[2].startswith(SENSITIVE)
     found_class = project.find(value.name, module) if value.name else None
     return _class_sensitive(found_class, project, seen) if isinstance(found_class, ClassInfo) else given
+
+
+def _takes_sensitive(call: cst.Call, module: ModuleInfo, project: Project) -> bool:
+    """`nn.Sequential(Block(8), nn.ReLU())`: a container, for which a layer is made that looks at its mode."""
+    if module.value(call.func).name.rpartition(".")[2] not in CONTAINERS:
+        return False
+    made = [module.value(node) for node in descend(call) if type(node) is cst.Call and node is not call]
+    lists = [module.value(arg.value) for arg in call.args if arg.star]
+    made += [part for held in lists for part in (*held.parts, held.each) if part is not None and not part.place]
+    if any(not held.parts and held.each is None for held in lists):  # whatever the program makes
+        return project.says(ASKED) or any(map(_mentions, project.modules.values()))
+    layers = (value for value in made if value.kind == "module" and value.name)
+    return any(_may_be_sensitive(layer, True, module, project, frozenset()) for layer in layers)
 
 
 def _of_torch(value: Value) -> bool:
