@@ -54,6 +54,21 @@ x@ = torch.relu(torch.ones(3, 4))
 print(x@.sum(dim=1), result@)
 """
 
+TRAINING = """from nets import NETS
+
+
+def fit(name, loader):
+    model = NETS[name]()
+    optimizer = optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = model.loss(x, y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model
+"""
+
 
 def fixtures() -> dict[str, dict[str, str]]:
     """Every fixture of one file, each a project of its own."""
@@ -69,6 +84,18 @@ def some(files: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 def program(parts: int) -> str:
     """One file of 47 lines a part: a network, its training, a function without torch, and code of the module."""
     return HEAD + "\n\n".join(PART.replace("@", str(number)) for number in range(parts))
+
+
+def package(files: int) -> dict[str, str]:
+    """One project: networks of one base in a file each, a list of them all, and the training that picks one of it."""
+    base = HEAD + "class Base(nn.Module):\n    def loss(self, x, y):\n        return F.mse_loss(self(x), y)\n"
+    nets = {
+        f"nets/net{n}.py": HEAD + "from base import Base\n\n\n" + PART.replace("nn.Module", "Base").replace("@", str(n))
+        for n in range(files)
+    }
+    listed = "".join(f"from nets.net{n} import Net{n}\n" for n in range(files))
+    table = "NETS = {" + ", ".join(f'"net{n}": Net{n}' for n in range(files)) + "}\n"
+    return {"base.py": base, **nets, "nets/__init__.py": listed + "\n" + table, "train.py": HEAD + TRAINING}
 
 
 def project(folder: Path, files: int) -> None:

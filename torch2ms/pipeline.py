@@ -42,7 +42,7 @@ from torch2ms.tape.uses.phases import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.skipping import decide, refuse_left_out
 from torch2ms.tape.uses.stored import begin_stores
-from torch2ms.wrappers import understood_from_steps_on, understood_up_to_steps
+from torch2ms.wrappers import in_parts, understood_from_steps_on, understood_up_to_steps
 
 # how errors begin that no second try mends
 THEIRS = re.compile(r"line \d+: |the source is not valid Python|the code is nested|cannot parse: ")
@@ -126,7 +126,7 @@ def _best(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """The better one of two translations: with functions that do a part of a training step as they are, and without."""
     halfway = Halfway()  # let go of when this is done: it has every tree of the project
     results = _translated(sources, config, halfway=halfway)
-    if left := _left_over(results):
+    if halfway.in_parts and (left := _left_over(results)):
         other = _translated(sources, config, written_out=True, halfway=halfway)
         less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
         if other and less and not any(other[path].error for path in other if not results[path].error):
@@ -145,6 +145,7 @@ class Halfway:
 
     modules: list[tuple[str, Added]] = field(default_factory=list)  # with their paths
     problems: dict[str, Result] = field(default_factory=dict)  # of files that are not among them
+    in_parts: bool = True  # there may be something to write out
 
 
 def _translated(
@@ -168,6 +169,7 @@ def _translated(
         if halfway is not None and not written_out:
             halfway.modules = [(path, project.modules[module.name].added) for path, module in modules]
             halfway.problems = dict(results)
+            halfway.in_parts = len(modules) == 1 or in_parts(project)  # a single file is soon inferred again
         project = understood_from_steps_on(project)
         if written_out and not project.written_out:
             project.close()

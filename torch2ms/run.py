@@ -15,12 +15,14 @@ from torch2ms.findings import Result, told_apart
 from torch2ms.plain import mentions_torch
 from torch2ms.progress import Progress
 from torch2ms.source import (
+    UNFINISHED,
     SourceError,
     SourceFile,
     check_syntax,
     decode,
     explain_os_error,
     read_bytes,
+    tidied,
     write_atomic,
 )
 from torch2ms.tree import Item, Plan, ensure_inside, neighbours
@@ -369,7 +371,7 @@ def _copy_file(item: Item, force: bool) -> None:
     import shutil
     import tempfile
 
-    handle, name = tempfile.mkstemp(prefix=".copy.", suffix=".torch2ms", dir=item.target.parent)
+    handle, name = tempfile.mkstemp(prefix=".copy.", suffix=UNFINISHED, dir=tidied(item.target.parent))
     os.close(handle)
     try:
         shutil.copy2(item.path, name)

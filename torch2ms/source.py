@@ -9,7 +9,9 @@ import io
 import os
 import re
 import sys
+import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -139,6 +141,26 @@ def _syntax_message(text: str, error: SyntaxError) -> str:
     return f"line {at}: syntax error: {error.msg}" + (told if newer and sys.version_info < (3, 12) else "")
 
 
+UNFINISHED = ".torch2ms"  # how the names of files end that are being written
+LEFT_BEHIND = 3600  # seconds; a younger one may be what another run is writing
+
+
+def is_unfinished(name: str) -> bool:
+    """A file of ours that did not become what it was meant for: the run was killed while it wrote."""
+    return name.startswith(".") and name.endswith(UNFINISHED)
+
+
+@lru_cache(maxsize=10_000)
+def tidied(folder: Path) -> Path:
+    """The folder, without what runs left there that were killed while they wrote; each is gone through once."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if is_unfinished(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFT_BEHIND:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+    return folder
+
+
 def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
     """Put `data` at `path` in one step: readers see the old file or the new one, never a part.
 
@@ -152,7 +174,7 @@ def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         import tempfile
 
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".torch2ms", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=UNFINISHED, dir=tidied(target.parent))
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from torch2ms.plain import PYTHON_SUFFIXES, skipped
-from torch2ms.source import SourceError, explain_os_error
+from torch2ms.source import SourceError, explain_os_error, is_unfinished
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,7 @@ def _walk(
         here = Path(folder)
         folders = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
         names = [(e.name, e.is_symlink()) for e in entries if not e.is_dir(follow_symlinks=False)]
+        names = [name for name in names if not is_unfinished(name[0])]
         if exclude:
             names = [name for name in names if not _excluded((here / name[0]).relative_to(root), exclude)]
         yield folder, names

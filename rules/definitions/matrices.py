@@ -192,3 +192,9 @@ def lstsq(a, b):
     rank = ms.Tensor(np.asarray(np.linalg.matrix_rank(a.asnumpy())))
     empty = ops.zeros((0,), dtype=a.dtype)
     return solution.squeeze(-1) if vector else solution, empty, rank, empty
+
+
+def condition_number(x):
+    """The ratio of the largest to the smallest singular value."""
+    values = ops.svd(x, compute_uv=False)
+    return values[..., 0] / values[..., -1]

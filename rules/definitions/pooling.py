@@ -41,6 +41,17 @@ class AdaptiveMaxPool1d(nn.Cell):
         return adaptive_max_pool1d(x, self.output_size, self.return_indices)
 
 
+class AdaptiveMaxPool3d(nn.Cell):
+    def __init__(self, output_size, return_indices=False):
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def construct(self, x):
+        found = ops.adaptive_max_pool3d(x, self.output_size, self.return_indices)
+        return long_places(found) if self.return_indices else found
+
+
 def max_pool1d(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     kernel, stride, padding, dilation = (
         v if v is None or isinstance(v, int) else v[0] for v in (kernel_size, stride, padding, dilation)

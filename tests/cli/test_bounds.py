@@ -40,6 +40,15 @@ CONVERTED = {
     "arguments": "y = dict(" + ", ".join(f"a{n}=torch.relu(x)" for n in range(200)) + ")\n",
     "doubled tuples": "t = x\n" + "t = (t, t)\n" * 60 + "y = torch.relu(x)\n",
     "doubled lists": "t = [x]\n" + "t = t + t\n" * 60 + "y = torch.relu(x)\n",
+    "layers of the same layers": "import torch.nn as nn\n\n\n"
+    + "".join(
+        f"class N{n}(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        + (f"        self.a, self.b = N{n - 1}(), N{n - 1}()\n" if n else "        self.a = nn.Linear(2, 2)\n")
+        + "\n    def forward(self, x):\n        return "
+        + ("self.b(self.a(x))\n\n\n" if n else "self.a(x)\n\n\n")
+        for n in range(40)
+    )
+    + "net = N39()\ny = net(torch.relu(x))\n",
     "doubled returns": "def f0(a):\n    return a, a\n\n\n"
     + "".join(f"def f{n}(a):\n    return f{n - 1}(a), f{n - 1}(a)\n\n\n" for n in range(1, 50))
     + "y = torch.relu(x)\n",

@@ -65,6 +65,20 @@ def test_killed_at_any_moment_each_file_is_the_old_or_the_new_one(tmp_path: Path
         shutil.rmtree(place)
 
 
+def test_what_a_killed_run_left_is_no_file_of_the_project_and_goes_later(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.py").write_text(SOURCE)
+    old, young = tmp_path / "in" / ".a.py.0123abcd.torch2ms", tmp_path / "in" / ".copy.4567efgh.torch2ms"
+    for path in (old, young):
+        path.write_text("half of a fi")
+    os.utime(old, (0, 0))
+    assert convert(tmp_path, "in", "-o", "out").returncode == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.py"]
+    assert old.exists() and young.exists()  # nothing was written beside them
+    assert convert(tmp_path, "in", "--in-place").returncode == 0
+    assert young.exists() and not old.exists()  # another run may be writing the young one
+
+
 def test_a_full_disk_leaves_the_source_and_no_part(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(SOURCE + "# long\n" * 2000)
     before = (tmp_path / "a.py").read_bytes()

@@ -124,6 +124,8 @@ def arguments(name: str, node: cst.Call, values: Sequence[Value], receiver: Valu
         else:
             found[places[position] if position < len(places) else f"#{position}"] = (arg.value, value)
             position += 1
+    if receiver is None and node.args and node.args[0].keyword is not None:  # `torch.gcd(out=out, other=y, input=x)`
+        found = {key: found[key] for key in (*places, *(k for k in found if k != "out"), "out") if key in found}
     return found
 
 

@@ -164,10 +164,10 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
         return replace(refused(rule, TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return refused(rule, TWICE, str(error), "assign the expression to a name first")
-    node = untyped.guarded(node, use)
+    plain, node = node, untyped.guarded(node, use)
     typed = detour is not None or "|or_float32" in form.template.text
     names = needs(form.template) | ({"ms"} if typed and "ms." in code(node) else frozenset())
-    names |= {untyped.AS_TYPE} if f"{untyped.AS_TYPE}(" in code(node) else frozenset()
+    names |= {untyped.AS_TYPE} if node is not plain else frozenset()
     names |= {"ops"} if detour is not None and detour.parts else frozenset()
     if "|celled" in form.template.text and CELL in code(node):
         names |= {CELL}

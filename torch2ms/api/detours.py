@@ -146,6 +146,8 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
         if _DIMENSIONLESS not in rule.through or any(use.rank(n) is None for n in names):
             return "MindSpore's form takes no tensor without dimensions"
         return Detour(dict.fromkeys(flat, ".reshape(1)"), ".reshape(())", form.returns.startswith(_TUPLES))
+    if rule.batched and use.rank("input") == rule.batched - 1:
+        return Detour({"input": ".expand_dims(0)"}, ".squeeze(0)", form.returns.startswith(_TUPLES))
     return _made_alike(rule, form, use) if rule.alike else None
 
 
@@ -165,7 +167,7 @@ def _parted(rule: Rule, use: Use, names: list[str], others: set[str]) -> Detour 
 def taken(rule: Rule, form: Form, use: Use) -> tuple[Form, Detour | str | None]:
     """The form of a call with the way around what its function does not take, or why there is none."""
     found = _void(rule, form, use) if rule.void else form
-    return found, around(rule, form, use) if found is form and (rule.lacks or rule.alike) else None
+    return found, around(rule, form, use) if found is form and (rule.lacks or rule.alike or rule.batched) else None
 
 
 def filled(

@@ -120,6 +120,7 @@ class Rule:
     through: Mapping[str, str] = field(default_factory=dict, compare=False)  # what tensors of those go through
     parted: str = ""  # how the results for the real and the imaginary part of complex tensors make one
     void: str = ""  # the target for tensors without elements
+    batched: int = 0  # the dimensions of a batch, where it takes batches alone
     alike: str = ""  # tensors of one type alone: torch's result has the `wider`, or that of the `first`
     narrow: bool = False  # of values and places, the places are int32: torch's are int64
     gradient: str = ""  # what holds for its values anyway, for its gradients only if this does
@@ -260,8 +261,9 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
             lacking.setdefault(name, []).append(kind)
     alike = {name: kind for kind, names in types["alike"].items() for name in names}
     void = {name: to for to, names in types["void"].items() for name in names}
+    batched = {name: int(rank) for rank, names in types["batched"].items() for name in names}
     parted = {name: types["parts"][how] for how, names in types["parted"].items() for name in names}
-    for name in {*lacking, *types["floats"], *alike, *parted}:
+    for name in {*lacking, *types["floats"], *alike, *parted, *batched}:
         if name not in table:
             raise RuleError(f"{path.name}: there is no rule for {name}")
         apart = types["apart"]
@@ -271,7 +273,8 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
             both = (*rule.lacks, *lacking.get(name, ()))
             floats = rule.floats or name in types["floats"]
             own = {"alike": alike.get(name, ""), "parted": parted.get(name, ""), "void": void.get(name, "")}
-            table[spelled] = replace(rule, lacks=both, floats=floats, through=through, **own)
+            rank = batched.get(name, 0)
+            table[spelled] = replace(rule, lacks=both, floats=floats, through=through, batched=rank, **own)
 
 
 def _all_spelled(name: str, table: dict[str, Rule]) -> set[str]:

@@ -36,6 +36,11 @@ def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] 
     return project
 
 
+def in_parts(project: Project) -> bool:
+    """Whether functions of the project do a part of a training step and can be written out."""
+    return bool(brought(project)) or bool(parts(project))
+
+
 def whole_steps(project: Project) -> Project:
     """The project without calls of functions that do a part of a training step; its values are inferred."""
     for _ in range(ROUNDS):
@@ -85,4 +90,4 @@ def _with(project: Project, changed: dict[str, Plain]) -> Project:
     return project
 
 
-__all__ = ["ascents", "handed_on", "inlined", "whole_steps"]
+__all__ = ["ascents", "handed_on", "in_parts", "inlined", "whole_steps"]

@@ -305,6 +305,8 @@ class MethodCalls:
             return renamed(updated, "parameters_and_names")
         if name == "named_parameters" and (listed := named(original, updated, self.work, self.where)) is not None:
             return listed
+        if name in ("buffers", "named_buffers"):
+            original, updated = keys.without_defaults(original, updated)
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
         if name in NAMED and (listed := NAMED[name](original, updated, self.work)) is not None:

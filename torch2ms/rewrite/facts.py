@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 import libcst as cst
 
@@ -16,7 +15,7 @@ from torch2ms.analysis.values import SEQUENCE, UNTYPED
 from torch2ms.api.signature import Shape, Signature
 from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.layers.sequentials import is_sequential
-from torch2ms.rewrite.parameters.ordered import sees_order
+from torch2ms.rewrite.parameters.ordered import ordered
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.tensors.samples import columns
 
@@ -263,10 +262,10 @@ class ModuleFacts:
         """The project names layers that MindSpore does not compute in float64."""
         return self.project.says(SINGLE)
 
-    @cached_property
+    @property
     def ordered_parameters(self) -> bool:
         """The project tells the parameters of a network by their places in a list."""
-        return any(sees_order(module) for module in self.project.modules.values())
+        return ordered(self.project)
 
     @property
     def forgets_tensors(self) -> bool:

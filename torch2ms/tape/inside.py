@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import UNKNOWN
 
 PLAIN = frozenset(
@@ -31,15 +31,16 @@ class Inside:
 
     def of(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
         """What the code mentions; functions defined in it run with it, and what it is given may be any value."""
-        yield from self.mentioned(node, module)
-        names = (n.func for n in descend(node) if type(n) is cst.Call and type(n.func) is cst.Name)
+        nodes = gathered(node)
+        yield from self.mentioned(nodes[1:], module)
+        names = (n.func for n in nodes if type(n) is cst.Call and type(n.func) is cst.Name)
         if any(module.values.get(id(name), UNKNOWN).kind == "unknown" for name in names):
             yield from self.handed
 
-    def mentioned(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
-        for inner in descend(node):
+    def mentioned(self, nodes: Iterable[cst.CSTNode], module: ModuleInfo) -> Iterator[FunctionInfo]:
+        for inner in nodes:
             kind = type(inner)
-            if kind is cst.FunctionDef and inner is not node:
+            if kind is cst.FunctionDef:
                 if (info := self.by_node.get(id(inner))) is not None:
                     yield info
             elif kind is cst.Name:
@@ -58,7 +59,7 @@ class Inside:
                 if type(node) is cst.Call:
                     called.add(id(node.func))
                 elif type(node) is cst.Lambda:
-                    found |= {id(info): info for info in self.mentioned(node.body, module)}
+                    found |= {id(info): info for info in self.mentioned(gathered(node.body), module)}
                 elif (type(node) is cst.Name or type(node) is cst.Attribute) and id(node) not in called:
                     found |= {id(info): info for info in self.named(node, module)}
         return list(found.values())

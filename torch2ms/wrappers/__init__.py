@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Plain, Project
-from torch2ms.inlining import ascents, handed_on, inlined, whole_steps
+from torch2ms.inlining import ascents, handed_on, in_parts, inlined, whole_steps
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.added import added
 from torch2ms.wrappers.alike import alike
@@ -36,6 +36,7 @@ from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.grown_lists import gathered_first
+from torch2ms.wrappers.in_the_call import in_the_call
 from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.item_inputs import item_inputs
 from torch2ms.wrappers.kept_graphs import kept_graphs
@@ -107,6 +108,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, reexported(project))
     project = _with(project, supplied(project))
     project = _with(project, starred(project))
+    project = _with(project, in_the_call(project))  # before functions that change their tensor are methods
     project = _with(project, spelled(project))
     project = _with(project, outdated(project))
     project = _with(project, aliased(project))
@@ -155,10 +157,12 @@ def understood_up_to_steps(project: Project) -> Project:
 
 
 def understood_from_steps_on(project: Project) -> Project:
-    """These, where that is wanted, and the passes after."""
+    """These, where that is wanted, and the passes after. There may be nothing to write out: the project stays then."""
     if project.written_out:
         whole = whole_steps(project)
-        whole.written_out = whole is not project  # else there is nothing to write out
+        if whole is project:
+            project.written_out = False
+            return project
         project = whole
     project = _with(project, unkept(project))
     project = _with(project, components(project))
@@ -213,4 +217,4 @@ def _with(project: Project, plain: dict[str, Plain]) -> Project:
     return made
 
 
-__all__ = ["understood", "understood_from_steps_on", "understood_up_to_steps"]
+__all__ = ["in_parts", "understood", "understood_from_steps_on", "understood_up_to_steps"]

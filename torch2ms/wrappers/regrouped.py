@@ -41,6 +41,7 @@ class _Groups(Suites):
         super().__init__(module)
         self.groups: dict[int, list[cst.BaseExpression]] = {}
         self.gone: set[int] = set()
+        self.later: dict[int, cst.BaseSmallStatement] = {}  # by the first statement that adds: the making, in its place
 
     def read(self, scope: Scope) -> None:
         added = [(s, call) for s in scope.body.walk() if (call := _adds(s)) is not None]
@@ -48,12 +49,21 @@ class _Groups(Suites):
             mine = [(s, c) for s, c in added if isinstance(c.func, cst.Attribute) and dotted(c.func.value) == place]
             made = [s for s in scope.body.walk() if place in s.defs and not s.blocks]
             calls = [c for s in made if (c := _constructor(s, self.module)) is not None]
-            if calls and len(calls) == len(made) and _behind([s for s, _ in mine], made, place):
+            adds = [s for s, _ in mine]
+            if not calls or len(calls) != len(made) or _within(made[0], adds[0].block) is None:
+                continue
+            late = len(made) == 1 and _waits(made[0], adds, place, self.module)
+            if late or _behind(adds, made, place):
                 for call in calls:
                     self.groups[id(call)] = [c.args[0].value for _, c in mine]
-                self.gone |= {id(s.node) for s, _ in mine}
+                self.gone |= {id(s.node) for s in adds}
+            if late and isinstance(made[0].node, cst.BaseSmallStatement):
+                self.gone.add(id(made[0].node))
+                self.later[id(adds[0].node)] = made[0].node
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if (made := self.later.get(id(node))) is not None:
+            return [self.rewrite(made)]
         return [] if id(node) in self.gone else [self.rewrite(node)]
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
@@ -114,6 +124,23 @@ def _behind(adds: list[Stmt], made: list[Stmt], place: str) -> bool:
     bound |= {d for s in top.walk() if s not in made for d in s.defs | s.muts}
     there = not any(overlaps(u, d) for u in read for d in bound)
     return block.stmts.index(adds[0]) > first and there and not any(_uses(s, place) for s in between)
+
+
+def _waits(made: Stmt, adds: list[Stmt], place: str, module: ModuleInfo) -> bool:
+    """What groups are made of is bound behind the making, which can stand there as well: nobody asks before."""
+    block = adds[0].block
+    if made.block is not block or any(s.block is not block for s in adds):
+        return False
+    first, last = block.stmts.index(made), block.stmts.index(adds[-1])
+    between = [s for s in block.stmts[first + 1 : last] if s not in adds]
+    row = adds[-1].number - adds[0].number == len(adds) - 1 or len(adds) == 1
+    read, bound = {u for s in adds for u in s.uses}, {d for s in between for d in s.all_defs | s.all_muts}
+    late = any(overlaps(u, d) for u in read for d in bound if not overlaps(u, place))
+    changed = any(overlaps(u, d) for u in made.uses for d in bound)
+    inner = [i for s in between for i in s.walk()]
+    asked = any(u == place or u.startswith(f"{place}.") for i in inner for u in i.uses)
+    asked = asked or any(module.value(c.func).kind in ("function", "method", "unknown") for i in inner for c in i.calls)
+    return late and row and block.stmts.index(adds[0]) > first and not changed and not asked
 
 
 def _within(stmt: Stmt, block: Block) -> Stmt | None:

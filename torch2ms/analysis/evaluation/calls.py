@@ -12,6 +12,7 @@ from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
+from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of, makes_instances
@@ -82,6 +83,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
         return replace(new_optimizer("", given), likely=True)
+    if type(node.func) is cst.Call and target.kind == "unknown":
+        dispatched(given, ev)
     if type(node.func) is cst.Attribute:
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
     return _called(target, given, ev)
@@ -195,6 +198,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     """A method of something unknown, which the method's name may say more about."""
     name, place = func.attr.value, dotted(func.value)
     unknown = receiver.kind == "unknown"
+    if unknown:
+        dispatched(given, ev)
     if receiver.kind == "tensor" and name in DICT_METHODS:  # the guess was wrong: what the model returned is a dict
         ev.memo[id(func.value)] = Value("dict", deps=receiver.deps, likely=True)
         return Value("unknown" if name in ("get", "pop") else "list", deps=receiver.deps | given.deps)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, TypeVar
 
+from torch2ms.analysis.program.families import of_family
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import NO_DEPS, NOT_RUN, Value, join
 
@@ -69,6 +70,12 @@ class Exchange:
         self._log.append((_bound, (module, name), found))
         return found
 
+    def family(self, methods: frozenset[str]) -> str:
+        """The one class of the project whose these methods are."""
+        found = of_family(methods, self.project)
+        self._log.append((Exchange._family, (HERE, methods), found))
+        return found
+
     def ask(self, question: Callable[..., Answer], *of: Any) -> Answer:
         """Something else that depends on other runs, which no run is made again for."""
         answer = question(*of)
@@ -128,6 +135,9 @@ class Exchange:
         if info.returns is None:
             self._demand(info)
         return info.returns
+
+    def _family(self, methods: frozenset[str]) -> str:
+        return of_family(methods, self.project)
 
     def _give(self, info: FunctionInfo, value: Value) -> None:
         info.returns = value if info.returns is None else self.project.joined(info.returns, value)

@@ -18,7 +18,7 @@ from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
-from torch2ms.analysis.program.families import of_family
+from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
@@ -27,6 +27,7 @@ from torch2ms.analysis.values import NONE, UNKNOWN, Value, is_row, replace
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
 _NUMBERS = {cst.Integer, cst.Float, cst.Name, cst.UnaryOperation, cst.BinaryOperation}  # what begins data, maybe
+NO_METHODS: frozenset[str] = frozenset()
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 
 
@@ -149,15 +150,22 @@ def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:
 
 def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     iterated = ev.ev(node.iter)
-    grouped = _sets_rates(stmt, dotted(node.target)) and not _to_be(stmt, node) and ev.project.says(PARAM_GROUPS)
+    name = dotted(node.target)
+    grouped = _sets_rates(stmt, name) and not _to_be(stmt, node) and ev.project.says(PARAM_GROUPS)
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)
         if one.kind == "unknown" and iterated.name != LEARNERS:
-            one = GROUP if grouped else of_family(one, dotted(node.target), stmt, ev.project)
+            one = GROUP if grouped else _of_family(one, called_in(stmt, name) if name else NO_METHODS, ev)
         bind(node.target, one, ev)
 
     _loop(stmt, ev, start_turn)
+
+
+def _of_family(item: Value, methods: frozenset[str], ev: Evaluator) -> Value:
+    """What a loop goes through, of a class if the methods that it calls on each say so."""
+    cls = ev.exchange.family(methods) if methods else ""
+    return Value("object", cls, item.deps, likely=True) if cls else item
 
 
 def _to_be(stmt: Stmt, node: cst.For) -> bool:

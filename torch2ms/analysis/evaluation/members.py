@@ -107,11 +107,11 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
 
 
 def _read_by(getter: FunctionInfo, base: Value) -> frozenset[str]:
-    """What a property of a record is varied with: the fields that it reads, all of them where that is not seen."""
+    """What a property of a record is varied with: the fields that it reads; one that calls methods is not seen."""
     uses = {use.partition(".")[2].partition(".")[0] for s in getter.scope.body.walk() for use in s.uses
             if use.partition(".")[0] == "self"}  # fmt: skip
     fields = entries(base)
-    return NO_DEPS.union(*(fields[use].deps for use in uses)) if uses <= fields.keys() else base.deps
+    return NO_DEPS.union(*(fields[use].deps for use in uses)) if uses <= fields.keys() else NO_DEPS
 
 
 def _by_own_names(value: Value, base: Value, cls: ClassInfo) -> Value:

@@ -1,4 +1,4 @@
-"""Attributes that a method of the own object binds anew while another method runs: `self.loss = 0; self.add_terms()`."""
+"""Attributes that a method of the own object binds anew: `self.loss = 0; self.add_terms()`, and the loss is no zero."""
 
 from __future__ import annotations
 

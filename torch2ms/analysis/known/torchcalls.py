@@ -221,6 +221,8 @@ def _host(name: str, given: Given) -> Value:
         return Value("dict", "of tensor")  # `defaultdict(lambda: torch.zeros(5))`
     if name == "collections.OrderedDict" and not given.args:
         return Value("dict")
+    if name == "collections.OrderedDict" and given.first.kind == "named_params":
+        return Value("dict", "of param", deps=given.deps)
     if root in PASSING:
         deps = frozenset().union(*(a.deps for a in given.args if a.kind in OF_GRAPHS))
         return Value("deque" if name == "collections.deque" else "unknown", deps=deps)

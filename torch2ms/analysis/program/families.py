@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.values import Value
 
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import Project
@@ -37,16 +36,17 @@ def families(project: Project) -> dict[str, str]:
     return {name: next(iter(owners)) for name, owners in first.items() if len(owners) == 1 and "" not in owners}
 
 
-def of_family(item: Value, name: str, loop: Stmt, project: Project) -> Value:
-    """What a loop goes through under this name: of a class, if the methods that it calls on each say so."""
-    if not name or not project.families:
-        return item
-    called = {
+def called_in(loop: Stmt, name: str) -> frozenset[str]:
+    """The methods that a loop calls on what it goes through under this name."""
+    return frozenset(
         call.func.attr.value
         for stmt in loop.walk()
         for call in stmt.calls
         if type(call.func) is cst.Attribute and type(call.func.value) is cst.Name and call.func.value.value == name
-    }
-    found = {project.families.get(method, "") for method in called}
-    cls = found.pop() if len(found) == 1 else ""
-    return Value("object", cls, item.deps, likely=True) if cls else item
+    )
+
+
+def of_family(methods: frozenset[str], project: Project) -> str:
+    """The one class whose these methods are, "" where it is not one."""
+    found = {project.families.get(method, "") for method in methods}
+    return found.pop() if len(found) == 1 else ""

@@ -262,7 +262,6 @@ class Project:
     changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since, or that take from these
     renamed: bool = False  # ... names that are new, other or gone: it cannot be told who does
     linked: dict[ClassInfo, object] = field(default_factory=dict)  # what the other classes were by those above them
-    known_families: dict[str, str] | None = None
     touched: set[str] | None = None  # names of the modules that the scope which runs came across
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
 
@@ -298,7 +297,6 @@ class Project:
         made = Project(held=self.held, written_out=self.written_out)
         renamed: set[tuple[str, str]] = set()
         if len(self.modules) > 1:
-            made.known_families = self.families
             unchanged = [m for m in self.modules.values() if m.name not in plain]
             made.linked = {cls: cls.link for module in unchanged for cls in module.classes.values()}
         for name, module in self.modules.items():
@@ -439,7 +437,6 @@ class Project:
                 cls.kind, cls.torch_base = "module", "torch.nn.Module"
         self.changed |= {cls.module.name for cls, link in self.linked.items() if cls.link != link}
         self.linked = {}
-        self.renamed |= self.known_families is not None and self.families != self.known_families
 
     def find(self, name: str, module: ModuleInfo) -> Found:
         """The project's definition behind a qualified name, or behind a bare name in a module."""

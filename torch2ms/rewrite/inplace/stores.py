@@ -11,7 +11,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
-from torch2ms.api import apply_call
+from torch2ms.api import Rules, apply_call
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
@@ -22,7 +22,7 @@ from torch2ms.rewrite.inplace.holders import given_by_keepers
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, shares_whole
 from torch2ms.rewrite.layers.rows import of_rows
-from torch2ms.rewrite.stars import written_out
+from torch2ms.rewrite.stars import in_place, written_out
 from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
@@ -439,8 +439,11 @@ def changes(name: str, call: cst.Call) -> bool:
     """Whether a call of torch.nn.functional changes its input."""
     if name.endswith("_"):
         return True
-    return any(arg.keyword is not None and arg.keyword.value == "inplace" and constant(arg.value) is True
-               for arg in call.args)  # fmt: skip
+    flags = [arg for arg in call.args if constant(arg.value) is True]
+    if any(arg.keyword is not None and arg.keyword.value == "inplace" for arg in flags):
+        return True
+    rule = Rules.load().find(name) if any(arg.keyword is None for arg in flags) else None
+    return rule is not None and in_place(rule, call, call)  # `F.leaky_relu(x, 0.2, True)`
 
 
 def _plain_index(node: cst.Subscript, stmt: Stmt, module: ModuleInfo) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -32,6 +33,7 @@ SENSITIVE = (
 )
 PLAIN = ("int", "float", "str", "bool", "none", "tensor", "size", "dtype", "device", "numpy")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+ASKED = re.compile(r"\.training\b")
 
 
 KEEPING = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "share_memory")
@@ -62,7 +64,10 @@ def called_from_list(name: str, scope: Scope) -> bool:
 def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
     """An expression makes a new module to which the mode can matter, and whose mode nobody has set."""
     made = _made(node, module, project, 0)
-    return any(mode_sensitive(home.value(call), project, home, _new_parts(call, home)) for call, home in made)
+    return any(
+        mode_sensitive(home.value(call), project, home, _new_parts(call, home)) or _takes_sensitive(call, home, project)
+        for call, home in made
+    )
 
 
 def _new_parts(call: cst.Call, module: ModuleInfo) -> bool:
@@ -198,18 +203,20 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo, given: bo
         found = owner.classes.get(name) if owner is not None else None
     if not isinstance(found, ClassInfo):
         return True
-    return _class_sensitive(found, project, frozenset(), given)
+    return _class_sensitive(found, project, set(), given)
 
 
 def made_sensitive(cls: ClassInfo, project: Project) -> bool:
     """Whether training mode can matter to the networks of a class; what they are given was made elsewhere."""
     read = any(module.reads_training for module in project.modules.values())
-    return read or _class_sensitive(cls, project, frozenset())
+    return read or _class_sensitive(cls, project, set())
 
 
-def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], given: bool = True) -> bool:
+def _class_sensitive(cls: ClassInfo, project: Project, seen: set[int], given: bool = True) -> bool:
+    """Whether the class is, or one that it uses; those `seen` are not, or are looked at further up."""
     if id(cls) in seen:
         return False
+    seen.add(id(cls))
     for part in cls.lineage():
         made = part.methods.get("__init__")
         params = made.scope.params if made is not None else []
@@ -224,7 +231,7 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], giv
                     return True
                 value = part.module.value(node)
                 old = value.kind == "module" and not given  # it has the mode that it was given before
-                if not old and _may_be_sensitive(value, name in params, part.module, project, seen | {id(cls)}):
+                if not old and _may_be_sensitive(value, name in params, part.module, project, seen):
                     return True
     return False
 
@@ -234,7 +241,7 @@ def _made_by(func: cst.BaseExpression, params: Sequence[str], module: ModuleInfo
     return type(func) is cst.Name and func.value in params and module.value(func).kind == "unknown"
 
 
-def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Project, seen: frozenset[int]) -> bool:
+def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Project, seen: set[int]) -> bool:
     """What a class uses: a layer or a network, its class, or what may make one.
 
     Where its kind is not known, it counts only if it is `given` to the class: what the class makes is named there.
@@ -256,6 +263,19 @@ def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Pr
         return value.name.rpartition(".")[2].startswith(SENSITIVE)
     found_class = project.find(value.name, module) if value.name else None
     return _class_sensitive(found_class, project, seen) if isinstance(found_class, ClassInfo) else given
+
+
+def _takes_sensitive(call: cst.Call, module: ModuleInfo, project: Project) -> bool:
+    """`nn.Sequential(Block(8), nn.ReLU())`: a container, for which a layer is made that looks at its mode."""
+    if module.value(call.func).name.rpartition(".")[2] not in CONTAINERS:
+        return False
+    made = [module.value(node) for node in descend(call) if type(node) is cst.Call and node is not call]
+    lists = [module.value(arg.value) for arg in call.args if arg.star]
+    made += [part for held in lists for part in (*held.parts, held.each) if part is not None and not part.place]
+    if any(not held.parts and held.each is None for held in lists):  # whatever the program makes
+        return project.says(ASKED) or any(map(_mentions, project.modules.values()))
+    layers = (value for value in made if value.kind == "module" and value.name)
+    return any(_may_be_sensitive(layer, True, module, project, set()) for layer in layers)
 
 
 def _of_torch(value: Value) -> bool:

@@ -45,8 +45,39 @@ def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     return cst.parse_expression(f"named_state({held})" if renames else f"dict({held}.parameters_and_names())")
 
 
+def without_defaults(original: cst.Call, updated: cst.Call) -> tuple[cst.Call, cst.Call]:
+    """The call without `recurse=True` and `remove_duplicate=True`, which every list of buffers has anyway."""
+    kept = [i for i, arg in enumerate(original.args) if not _is_default(arg)]
+    if len(kept) == len(original.args):
+        return original, updated
+    first, second = (call.with_changes(args=[call.args[i] for i in kept]) for call in (original, updated))
+    return first, second
+
+
+def _is_default(arg: cst.Arg) -> bool:
+    name = arg.keyword.value if arg.keyword is not None else ""
+    return name in ("recurse", "remove_duplicate") and constant(arg.value) is True or (
+        name == "prefix" and constant(arg.value) == ""
+    )
+
+
 def named_buffers(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
-    """`net.named_buffers()`: what normalisation keeps, and what modules register; None where names are not seen."""
+    """`net.named_buffers()`: what normalisation keeps, and what modules register; None where names are not seen.
+
+    `named_buffers("net")` puts a prefix before each of the names.
+    """
+    if len(original.args) == 1 and not original.args[0].star:
+        keyword = original.args[0].keyword
+        named = keyword is None or keyword.value == "prefix"
+        text = constant(original.args[0].value) if named else None
+        bare = [call.with_changes(args=[]) for call in (original, updated)]
+        made = named_buffers(bare[0], bare[1], work) if isinstance(text, str) and text.isidentifier() else None
+        if made is None or made is bare[1]:
+            return made
+        whole, pair, named_so = code(made), "[(name, p) ", f"[(f'{text}.{{name}}', p) "
+        if whole.startswith(pair):
+            return cst.parse_expression(named_so + whole.removeprefix(pair))
+        return cst.parse_expression(f"{named_so}for name, p in {whole}]")
     buffers = sorted(work.project.buffers)
     if original.args or not isinstance(updated.func, cst.Attribute) or "" in buffers:
         return None

@@ -10,7 +10,7 @@ from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
@@ -269,22 +269,45 @@ def told_apart_in(loop: cst.For, iterated: cst.BaseExpression, work: Translation
     """`for net in nets: params += list(net.parameters())`: stand-alone nets, whose parameters one optimizer takes."""
     net = work.module.value(loop.target)
     kind = work.module.value(loop.iter).kind
-    if net.kind != "module" or kind not in ("list", "tuple") or not dotted(loop.iter) or not _gathered(loop, work):
+    work.notes.first += _named_by_key(loop, work)
+    held = loop.iter.func if isinstance(loop.iter, cst.Call) and not loop.iter.args else None
+    values = isinstance(held, cst.Attribute) and held.attr.value == "values"
+    values = values and work.module.value(held.value).kind == "dict"  # type: ignore[union-attr]
+    if net.kind != "module" or not values and (kind not in ("list", "tuple") or not dotted(loop.iter)):
+        return iterated
+    if not _gathered(loop, f"{dotted(loop.target)}.parameters", work):
         return iterated
     work.notes.needs.add("nn")
     work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
-    listed = code(iterated) if kind == "list" else f"[*{code(iterated)}]"
+    listed = f"list({code(iterated)})" if values else code(iterated) if kind == "list" else f"[*{code(iterated)}]"
     return cst.parse_expression(f"{work.alias('nn')}.CellList({listed})")
 
 
-def _gathered(loop: cst.For, work: Translation) -> bool:
-    """A list gets the parameters of each item of the loop, and an optimizer the list."""
-    asked = f"{dotted(loop.target)}.parameters"
+def _named_by_key(loop: cst.For, work: Translation) -> list[str]:
+    """`for k in nets: params += list(nets[k].parameters())` of a dict: names that begin with the key, in each turn."""
+    held = loop.iter.func if isinstance(loop.iter, cst.Call) else None
+    if isinstance(held, cst.Attribute) and held.attr.value == "items" and isinstance(loop.target, cst.Tuple):
+        table, key, item = held.value, dotted(loop.target.elements[0].value), _second(loop.target)
+    else:
+        table, key = loop.iter, dotted(loop.target)
+        item = f"{code(table)}[{key}]"
+    value = work.module.value(table) if key and item and dotted(table) else UNKNOWN
+    networks = value.kind == "dict" and (value.name == "of module" or {v.kind for v in value.items or ()} == {"module"})
+    begins = isinstance(loop.body.body[0], cst.SimpleStatementLine)  # in front of which the line is written
+    if not networks or not begins or not _gathered(loop, f"{item}.parameters", work):
+        return []
+    work.tell("T2M506", "parameters of several modules", "named by the key of their cell: they may have equal names")
+    prefix = dotted(table).removeprefix("self.").replace(".", "_")
+    return [f'{item}.update_parameters_name(f"{prefix}_{{{key}}}.")']
+
+
+def _gathered(loop: cst.For, asked: str, work: Translation) -> bool:
+    """A list gets the parameters of each item of the loop, which `asked` calls, and an optimizer the list."""
     lists: set[str] = set()
     for node in descend(loop.body):
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.AddAssign):
             lists |= {dotted(node.target)} if asked in _called(node.value) else set()
-        elif isinstance(node, cst.Call) and dotted(node.func).endswith(".extend"):
+        elif isinstance(node, cst.Call) and dotted(node.func).endswith((".extend", ".append")):
             lists |= {dotted(node.func).rpartition(".")[0]} if asked in _called(node) else set()
     stmts = (s for scope in work.module.scope.walk() for s in scope.body.walk()) if lists else ()
     made = (call for s in stmts for call in s.calls if work.module.value(call).kind == "optimizer")
@@ -292,7 +315,7 @@ def _gathered(loop: cst.For, work: Translation) -> bool:
 
 
 def _called(node: cst.CSTNode) -> set[str]:
-    return {dotted(n.func) for n in descend(node) if isinstance(n, cst.Call)}
+    return {code(n.func) for n in descend(node) if isinstance(n, cst.Call)}
 
 
 def _all(parts: list[list[str] | None]) -> list[str] | None:

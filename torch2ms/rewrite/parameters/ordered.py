@@ -10,7 +10,8 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code
 
@@ -24,7 +25,13 @@ TELLS = re.compile(
 )
 
 
-def sees_order(module: ModuleInfo) -> bool:
+@once
+def ordered(project: Project) -> bool:
+    """Some module of the project sees the order; every recurrent layer asks."""
+    return any(map(_sees_order, project.modules.values()))
+
+
+def _sees_order(module: ModuleInfo) -> bool:
     """Some statement of the module goes through parameters in their order and keeps, prints or draws one by one."""
     if not module.says(MENTION):
         return False

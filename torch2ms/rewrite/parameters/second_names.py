@@ -29,18 +29,8 @@ def second_names(project: Project) -> bool:
 
 
 def _contains_again(module: ModuleInfo) -> bool:
-    sliced, made = module.says(SLICED), module.says(MADE)
-    if not sliced and not made:
-        return False
-    nodes = (n for scope in module.scope.walk() for stmt in scope.body.walk() if not stmt.blocks
-             for n in stmt.nodes)  # fmt: skip
-    headers = (n for scope in module.scope.walk() for stmt in scope.body.walk() if isinstance(stmt.node, cst.For)
-               for n in descend(stmt.node.iter))  # fmt: skip
-    return any(
-        sliced and isinstance(node, cst.Subscript) and _slices(node, module)
-        or made and isinstance(node, cst.Call) and _holds_again(node, module)
-        for found in (nodes, headers) for node in found
-    )  # fmt: skip
+    sliced = module.says(SLICED) and any(_slices(node, module) for node in module.of_kind(cst.Subscript))
+    return sliced or module.says(MADE) and any(_holds_again(node, module) for node in module.of_kind(cst.Call))
 
 
 def _slices(node: cst.Subscript, module: ModuleInfo) -> bool:

@@ -66,10 +66,8 @@ def _taken(module: ModuleInfo) -> Iterator[int]:
             elif type(node) is cst.Assign and "next" in stmt.uses | {dotted(c.func) for c in stmt.calls}:
                 for target in node.targets:
                     yield from _parts(target.target, node.value, module)
-            elif not stmt.blocks:
-                for part in descend(node):
-                    if type(part) is cst.CompFor:
-                        yield from _parts(part.target, part.iter, module)
+    for part in module.of_kind(cst.CompFor):
+        yield from _parts(part.target, part.iter, module)
 
 
 def _parts(target: cst.BaseExpression, iterated: cst.BaseExpression, module: ModuleInfo) -> Iterator[int]:

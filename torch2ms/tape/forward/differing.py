@@ -6,6 +6,7 @@ All layers ran, and those behind what is not taken have no gradient in torch all
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import libcst as cst
 
@@ -29,17 +30,27 @@ def real(value: Value) -> frozenset[str]:
 def lists_of(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Lists:
     """Asks of the networks that statements name whether a place is that of a list of layers."""
 
+    @cache
+    def networks() -> dict[str, Value]:  # the first at each place
+        return _networks(stmts, module)
+
     def lists(place: str) -> bool:
         parent, _, name = place.rpartition(".")
-        for node in (n for s in stmts for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
-            value = module.value(node)
-            if value.kind == "module" and value.place == parent and value.name:
-                cls = class_of(value, module, project)
-                part = weighted_parts(cls, project).get(name) if cls is not None else None
-                return part is not None and part.name in LAYERS
-        return False
+        value = networks().get(parent)
+        cls = class_of(value, module, project) if value is not None else None
+        part = weighted_parts(cls, project).get(name) if cls is not None else None
+        return part is not None and part.name in LAYERS
 
     return lists
+
+
+def _networks(stmts: list[Stmt], module: ModuleInfo) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for node in (n for s in stmts for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
+        value = module.value(node)
+        if value.kind == "module" and value.name:
+            found.setdefault(value.place, value)
+    return found
 
 
 def picked(stmt: Stmt, module: ModuleInfo, lists: Lists) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:

@@ -25,6 +25,21 @@ def computed_anew(node: cst.CSTNode, module: ModuleInfo, project: Project, depth
     return not any(_brings(part, getter, project, depth) for s in getter.scope.body.walk() for part in s.nodes)
 
 
+def spread_getters(project: Project) -> None:
+    """Reading a property of a record reads the record: what writes one of its fields comes first."""
+    classes = [c for m in project.modules.values() if m.has("@property") for c in m.classes.values()]
+    names = {name for c in classes if c.kind == "object" for name, info in c.methods.items() if info.getter}
+    for module in project.modules.values() if names else ():
+        mine = {name for name in names if module.has(f".{name}")}
+        stmts = (s for scope in module.scope.walk() for s in scope.body.walk()) if mine else ()
+        for stmt in (s for s in stmts if any(not mine.isdisjoint(use.split(".")) for use in s.uses)):
+            for node in stmt.nodes:
+                if type(node) is cst.Attribute and node.attr.value in mine and (base := dotted(node.value)):
+                    getter = getter_of(node, module, project) if module.value(node.value).keys is not None else None
+                    own = {u for s in getter.scope.body.walk() for u in s.uses} if getter is not None else set()
+                    stmt.uses |= {base + u[4:] for u in own if u == "self" or u[:5] == "self."} | {base} if own else own
+
+
 def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The method that reading the attribute runs, which no subclass replaces."""
     owner = module.value(node.value) if type(node) is cst.Attribute else None

@@ -107,6 +107,7 @@ class Finder:
         wanted: set[str] = set()
         for expr in event.roots:
             wanted |= start.uses if event.lifted else expression_uses(expr, start)
+        wanted |= {u for u in start.uses - {"self"} if any(w.startswith(f"{u}.") for w in wanted)}  # properties
         wanted |= self.captured.reads(start) if not event.lifted else set()
         region = Region(event, start.block)
         ended: set[str] = set()  # wanted for their values alone: their graphs end before they get to the root

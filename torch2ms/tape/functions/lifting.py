@@ -17,6 +17,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, replace
+from torch2ms.tape.forward.properties import spread_getters
 from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.attributes import keeps_for_list, narrow, spread
 from torch2ms.tape.functions.brought import brings, brought
@@ -123,6 +124,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         narrow(info, site)
     none: set[int] = set()
     called = Known(project, lifting.callee, lifting.sites, unseen, none, none, none, lambda scope, _: events[id(scope)])
+    spread_getters(project)
     spread_kept(project)
     more = spread_writes(project)
     if spread_changes(called) or more:

@@ -81,9 +81,7 @@ class _Search:
             (s, m) for m in self.project.modules.values() for s in m.scope.walk() if id(s) not in known.settled
         ]
         self.events: dict[int, list[Event]] = {id(s): known.everything(s, m) for s, m in self.scopes}
-        self.records = {
-            id(s): known.records.of(s, m, self.events[id(s)]) for s, m in self.scopes if self.events[id(s)]
-        }
+        self.records = {id(s): known.records.of(s, m, self.events[id(s)]) for s, m in self.scopes if self.events[id(s)]}
         self.named: dict[Key, str] = {}
 
     # --- which optimizers have to keep their gradients
@@ -135,6 +133,8 @@ class _Search:
                 if owner.kind == "module" and concerns(event, owner, records.owners):
                     if not {n for n, _ in records.held(event, owner)} - {ENTRY}:
                         deps |= owner.owns or {owner.place}
+            if event.kind[:4] == "clip" and not any(concerns(event, o, records.owners) for o in records.owners):
+                deps |= event.value.deps  # lists of the parameters of several networks
         return self.reaching(frozenset(deps), scope, module)
 
     def loaded_elsewhere(self, scope: Scope) -> bool:
@@ -491,9 +491,7 @@ def _local(deps: frozenset[str], scope: Scope) -> bool:
 
 def _generates(scope: Scope) -> bool:
     """The statements of a generator run whenever its caller asks for the next value."""
-    return scope.is_function and any(
-        type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in s.nodes
-    )
+    return scope.is_function and any(type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in s.nodes)
 
 
 def _told_apart(records: Records) -> bool:

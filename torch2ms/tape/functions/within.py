@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.dispatch import acts_as_one
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
@@ -29,10 +31,34 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
             found |= {n: v for n, v in _outer(around).items() if n not in scope.locals or own}
         around = around.parent
     known = {n: v for n, v in imported(module, project).items() if scope.is_module or n not in scope.locals}
-    found = known | {n: v for n, v in found.items() if v.kind == "optimizer"}
+    found = known | {n: v for n, v in found.items() if v.kind == "optimizer"} | _beside(scope, module, project)
     if len(found) == 1 and (only := next(iter(found.values()))).owns is None:
         owns = own_modules(scope, module, project)
         return {n: replace(only, owns=owns, likely=True) for n in found} if owns else found
+    return found
+
+
+def _beside(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, Value]:
+    """Optimizers of objects that a method is given, or that its own object keeps: `runner.optimizer` in a hook."""
+    info = module.functions.get(id(scope))
+    if info is None or info.cls is None:
+        return {}
+    holders = {name: info.args.get(name) for name in scope.params[1:]}
+    for use in {use for stmt in scope.body.walk() for use in stmt.uses if use.count(".") > 1 and use[:5] == "self."}:
+        name = use.split(".")[1]
+        holders[f"self.{name}"] = info.cls.attr(name)
+    found: dict[str, Value] = {}
+    for holder, value in holders.items():
+        cls = class_of(value, module, project) if value is not None and value.kind == "object" else None
+        if cls is None or acts_as_one(cls):
+            continue
+        held = {n: v for c in family(cls, project) for n, v in c.attrs.items()}
+        for name, optimizer in held.items():
+            if optimizer.kind == "optimizer" and (own := optimizer.owns) is not None:
+                same = {f"{holder}.{n}" for n, v in held.items() if v.kind == "module" and {v.place, f"self.{n}"} & own}
+                owns = {f"{holder}.{o[5:]}" if o[:5] == "self." else o for o in own - scope.locals}
+                likely = optimizer.likely or value is not None and value.likely
+                found[f"{holder}.{name}"] = replace(optimizer, owns=frozenset(same | owns), likely=likely)
     return found
 
 

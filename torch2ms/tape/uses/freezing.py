@@ -59,17 +59,20 @@ def _runs_before(toggle: Toggle, event: Event, whole: dict[int, Toggle]) -> bool
     `whole` are all switches of a function that begins and ends with the parameters thawed: where they are so at the
     forward and at the backward call, what happens between does not matter.
     """
-    if not toggle.stmt.number < event.stmt.number or toggle.stmt.block is not event.stmt.block:
+    around = (toggle.stmt, *toggle.stmt.ancestors())  # a switch that not every way passes changes flags, too
+    if not toggle.stmt.number < event.stmt.number or all(s.block is not event.stmt.block for s in around):
         return False
     stmts = event.stmt.block.stmts
     wanted = set(event.stmt.all_uses)
-    for stmt in reversed(stmts[: stmts.index(event.stmt)]):
-        if not stmt.is_small or not stmt.defs & wanted:
-            continue  # what a condition binds is not told from what it reads
+    before = [inner for s in stmts[: stmts.index(event.stmt)] for inner in s.walk() if inner.is_small]
+    for stmt in reversed(before):
+        if not stmt.defs & wanted or stmt.excludes(toggle.stmt):  # one of the branches of which one runs
+            continue
         if stmt.number < toggle.stmt.number and any(overlaps(toggle.place, use) for use in stmt.uses - {"self"}):
             if not whole or not _before(stmt, whole) == _before(event.stmt, whole) == {True}:
                 return True
-        wanted = (wanted - stmt.defs | stmt.uses) - {"self"}
+        made = stmt.defs if stmt.block is event.stmt.block else set()  # or something else made it
+        wanted = (wanted - made | stmt.uses) - {"self"}
     return False
 
 

@@ -72,7 +72,7 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
 
 def _empty(event: Event, owner: Owner, records: Records) -> bool:
     """The gradients add up under a name that is None at first, and may be None still."""
-    return owner.accumulating and records.may_be_empty(event, owner)
+    return (owner.accumulating or owner.stored) and records.may_be_empty(event, owner)
 
 
 def _kept(events: list[Event], records: Records, plan: Plan) -> set[int]:

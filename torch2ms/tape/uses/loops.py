@@ -326,6 +326,15 @@ def _perhaps_none(
             plan.expressions.setdefault(id(held), f"{table}.get({param})")
 
 
+def asks(event: Event) -> bool:
+    """The loop that it stands in, or the comprehension, asks of each parameter whether it has a gradient."""
+    loops = [s for s in (event.stmt, *event.stmt.ancestors()) if isinstance(s.node, cst.For)]
+    nodes = [n for loop in loops for n in _inside(loop)]
+    if any(isinstance(n, COMPREHENSIONS) for n in event.stmt.nodes):
+        nodes += event.stmt.nodes
+    return any(_asked(found, "") is not None for n in nodes for found in descend(n))
+
+
 def _asked(node: cst.CSTNode, param: str) -> cst.BaseCompOp | None:
     """`is` or `is not` of a question whether the gradient of the parameter is None."""
     if type(node) is not cst.Comparison or len(node.comparisons) != 1 or not _is_gradient(node.left, param):

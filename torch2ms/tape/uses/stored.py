@@ -16,6 +16,7 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.uses.loops import asks
 
 GUARDED = ("step", "clip_norm", "clip_value")  # what torch passes over where there are no gradients
 
@@ -24,7 +25,8 @@ def unguarded(event: Event, owner: Owner) -> str:
     """Why a use of gradients that may not be there cannot be put under a condition, "" if it can."""
     alone = isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node
     named = event.kind == "clip_norm" and _named(event)
-    if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or named or event.lifted:
+    asked = owner.stored and event.kind in ("grad_loop", "leaf_grad") and asks(event)
+    if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or named or asked or event.lifted:
         return ""
     return f"the gradients of `{owner.place}` are there only where a condition held"
 

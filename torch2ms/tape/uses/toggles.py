@@ -36,6 +36,19 @@ def toggles(scope: Scope, module: ModuleInfo, project: Project, depth: int = DEE
     """The statements of a scope that freeze or thaw, in their order; calls of functions that do so are among them."""
     if not flagged(project):
         return []
+    known = _known(project)
+    if (id(scope), depth) not in known:
+        known[id(scope), depth] = _found(scope, module, project, depth)
+    return known[id(scope), depth]
+
+
+@once
+def _known(project: Project) -> dict[tuple[int, int], list[Toggle]]:
+    """Those of scopes that were asked for, by their ids and how deep calls were followed: all callers ask."""
+    return {}
+
+
+def _found(scope: Scope, module: ModuleInfo, project: Project, depth: int) -> list[Toggle]:
     own = direct(scope.body, module)
     calls = [(s, c) for s in scope.body.walk() if not s.blocks for c in s.calls]
     others = [t for s, c in calls for t in called(s, c, module, project, depth)]
