@@ -43,6 +43,8 @@ LAYER_NAMES = re.compile(r"\b(named_(children|modules|parameters)|state_dict|get
 DIFFERENTIATED = re.compile(
     r"backward|(?<!no_)grad(?!_enabled)|requires_|torch\.func\b|functorch|jac|hessian|[vj]p\b|optim"
 )
+WATCHED = re.compile(r"\bis(?:nan|finite)\(")
+COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
 _STEERS = ("warn_always", "anomaly_enabled", "detect_anomaly", "float32_matmul_precision", "deterministic_debug_mode")
 STEERED = re.compile(rf"\bset_(?:{'|'.join(_STEERS)})\b|\bwarn_only\b")
@@ -241,6 +243,11 @@ class ModuleFacts:
     def seeds(self) -> bool:
         """The project gives a seed to some generator."""
         return self.project.says(SEEDED)
+
+    @property
+    def ignores_nan(self) -> bool:
+        """No source asks whether numbers are finite, or differentiates what was compiled."""
+        return not self.project.says(WATCHED) or self.project.says(COMPILED)
 
     @property
     def leaves_torch(self) -> bool:

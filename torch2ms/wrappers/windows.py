@@ -23,6 +23,7 @@ from torch2ms.tape.ledger.events import find
 from torch2ms.wrappers.suites import Suites
 
 WHY = "each term goes backward in the turn that makes it: no step lies between the terms of the sum"
+CLEARED = "gradients are cleared where the sum begins anew"
 RESET = re.compile(r"^ *(\w+) *= *0(?:\.0*)?\s*(?:#.*)?$", re.MULTILINE)
 BETWEEN = ("clip_norm", "clip_value", "grad_loop")  # what may stand between the backward call and the step
 READ = r"\b{0}\b(?!\.(?:item|detach|data|cpu)\b)"  # the sum, where it is more than a value
@@ -162,12 +163,17 @@ class _Writer(Suites):
     def __init__(self, module: ModuleInfo, windows: list[Window]) -> None:
         super().__init__(module)
         self.adding = {id(w.adding.node): w for w in windows}
-        self.gone = {id(s.node) for w in windows for s in (w.call, *w.clears)}
+        self.calls = {id(w.call.node) for w in windows}
+        self.clears = {id(s.node) for w in windows for s in w.clears}
         self.stepped = {id(w.last.node): w for w in windows}
         self.resets = {id(s.node): w for w in windows for s in w.resets}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        if id(node) in self.gone:
+        if id(node) in self.calls:
+            self.findings.append(Finding("T2M101", Tier.EXACT, "backward call", WHY, line=self.line))
+            return []
+        if id(node) in self.clears:
+            self.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", CLEARED, line=self.line))
             return []
         if (window := self.adding.get(id(node))) is not None:
             return self.backward(window)
@@ -177,7 +183,6 @@ class _Writer(Suites):
         return super().small(node)
 
     def backward(self, window: Window) -> list[cst.CSTNode]:
-        self.findings.append(Finding("T2M101", Tier.EXACT, "backward call", WHY, line=self.line))
         name, total = window.name, window.total
         made = [] if isinstance(window.term, cst.Name) else [_small(f"{name} = {code(window.term)}")]
         weighed = f"({name} / {window.weight})" if window.weight else name

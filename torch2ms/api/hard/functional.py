@@ -73,9 +73,7 @@ def avg_pool(use: Use) -> Choice:
     rest = "ceil_mode={ceil_mode}, count_include_pad={count_include_pad}, divisor_override={divisor_override}"
     if use.given("divisor_override") and use.given("count_include_pad"):  # its gradient divides by the count
         rest = "ceil_mode={ceil_mode}, divisor_override={divisor_override}"
-    single = use.given("divisor_override") and use.rank("input") == dims + 1  # MindSpore's form takes batches only
-    given, taken = ("{input}[None]", "[0]") if single else ("{input}", "")
-    to = f"ops.{use.short}({given}, {{kernel_size}}, {stride}, {padding}, {rest}){taken}"
+    to = f"ops.{use.short}({{input}}, {{kernel_size}}, {stride}, {padding}, {rest})"
     return Choice(to, uses=("stride", "padding", "count_include_pad"))
 
 
