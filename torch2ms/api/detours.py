@@ -167,6 +167,8 @@ def _parted(rule: Rule, use: Use, names: list[str], others: set[str]) -> Detour 
 def taken(rule: Rule, form: Form, use: Use) -> tuple[Form, Detour | str | None]:
     """The form of a call with the way around what its function does not take, or why there is none."""
     found = _void(rule, form, use) if rule.void else form
+    if rule.watched and found is form and not use.asks("ignores_nan"):
+        found = _watched(rule, form, use)
     return found, around(rule, form, use) if found is form and (rule.lacks or rule.alike or rule.batched) else None
 
 
@@ -183,6 +185,14 @@ def filled(
     if detour.parts:
         return cst.parse_expression(detour.parts.format(real=code(made[0]), imag=code(made[1])))
     return detour.back(made[0])
+
+
+def _watched(rule: Rule, form: Form, use: Use) -> Form:
+    """The form that keeps NaN, for the projects that look for it; whole numbers have none."""
+    first = "self" if rule.name.startswith("torch.Tensor.") else next(iter(form.signature.by_name), "")
+    if use.dtype(first).startswith(WHOLE):
+        return form
+    return replace(form, to=rule.watched.replace("{first}", "{" + first + "}"))
 
 
 def _void(rule: Rule, form: Form, use: Use) -> Form:

@@ -120,6 +120,7 @@ class Rule:
     through: Mapping[str, str] = field(default_factory=dict, compare=False)  # what tensors of those go through
     parted: str = ""  # how the results for the real and the imaginary part of complex tensors make one
     void: str = ""  # the target for tensors without elements
+    watched: str = ""  # the target where NaN is looked for, which the other makes zero of
     batched: int = 0  # the dimensions of a batch, where it takes batches alone
     alike: str = ""  # tensors of one type alone: torch's result has the `wider`, or that of the `first`
     narrow: bool = False  # of values and places, the places are int32: torch's are int64
@@ -261,9 +262,10 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
             lacking.setdefault(name, []).append(kind)
     alike = {name: kind for kind, names in types["alike"].items() for name in names}
     void = {name: to for to, names in types["void"].items() for name in names}
+    watched = {name: to for to, names in types["watched"].items() for name in names}
     batched = {name: int(rank) for rank, names in types["batched"].items() for name in names}
     parted = {name: types["parts"][how] for how, names in types["parted"].items() for name in names}
-    for name in {*lacking, *types["floats"], *alike, *parted, *batched}:
+    for name in {*lacking, *types["floats"], *alike, *parted, *batched, *watched}:
         if name not in table:
             raise RuleError(f"{path.name}: there is no rule for {name}")
         apart = types["apart"]
@@ -273,6 +275,7 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
             both = (*rule.lacks, *lacking.get(name, ()))
             floats = rule.floats or name in types["floats"]
             own = {"alike": alike.get(name, ""), "parted": parted.get(name, ""), "void": void.get(name, "")}
+            own["watched"] = watched.get(name, "")
             rank = batched.get(name, 0)
             table[spelled] = replace(rule, lacks=both, floats=floats, through=through, batched=rank, **own)
 
