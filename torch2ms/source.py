@@ -142,18 +142,19 @@ def _syntax_message(text: str, error: SyntaxError) -> str:
 
 
 UNFINISHED = ".torch2ms"  # how the names of files end that are being written
+_OURS = re.compile(r"\..+\.\w{8}\.torch2ms")  # as `tempfile.mkstemp` names them
 LEFT_BEHIND = 3600  # seconds; a younger one may be what another run is writing
 
 
 def is_unfinished(name: str) -> bool:
     """A file of ours that did not become what it was meant for: the run was killed while it wrote."""
-    return name.startswith(".") and name.endswith(UNFINISHED)
+    return name.endswith(UNFINISHED) and _OURS.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=10_000)
 def tidied(folder: Path) -> Path:
     """The folder, without what runs left there that were killed while they wrote; each is gone through once."""
-    with os.scandir(folder) as found:
+    with suppress(OSError), os.scandir(folder) as found:  # a folder may be written to and not be read
         for entry in found:
             if is_unfinished(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFT_BEHIND:
                 with suppress(OSError):
