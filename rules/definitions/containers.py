@@ -214,3 +214,12 @@ def deep_copied(held):
         return value
 
     return renewed(copy.deepcopy(held))
+
+
+def named_apart(parameters):
+    """A list of parameters, of which those of layers that no cell holds may have equal names."""
+    parameters = list(parameters)
+    for number, parameter in enumerate(parameters):
+        if any(parameter.name == other.name and parameter is not other for other in parameters[:number]):
+            parameter.name = f"{number}.{parameter.name}"
+    return ms.ParameterTuple(parameters)

@@ -158,7 +158,7 @@ class Assignments:
         (name,), (place,) = named, places
         if any(isinstance(n, cst.Name) and n.value == name.value for n in descend(place)):
             return None
-        if not (held := without_surplus(place, name, self.module)):
+        if not (held := without_surplus(place, name, self.module, True)):
             return None
         self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
         return [

@@ -417,12 +417,22 @@ def spread(stmt: Stmt, module: ModuleInfo) -> bool:
         parts = [e.slice.value for e in given.slice if isinstance(e.slice, cst.Index)]
         return module.value(given).kind == "tensor" and any(constant(part) is None for part in parts)
     value = module.value(given) if given is not None else UNKNOWN
-    if value.kind == "tensor" and value.rank == 0 and not value.likely:
+    if value.kind == "tensor" and value.rank == 0 and not value.likely or given is not None and _one(given, module):
         return True
     shaped = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute)
     if not shaped or value.kind != "tensor" or given.func.attr.value not in ("view", "reshape", "unsqueeze"):  # type: ignore[union-attr]
         return False
     return given.func.attr.value == "unsqueeze" or any(constant(a.value) == 1 for a in given.args)  # type: ignore[union-attr]
+
+
+def _one(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`2 * x.abs().mean() / root`: one number, of whatever tensor."""
+    if isinstance(node, cst.BinaryOperation):
+        sides = (node.left, node.right)
+        whole = [_one(side, module) for side in sides]
+        return any(whole) and all(w or module.value(s).kind in ("int", "float") for w, s in zip(whole, sides, strict=True))
+    called = node.func if isinstance(node, cst.Call) and not node.args else None
+    return isinstance(called, cst.Attribute) and called.attr.value in ("mean", "sum", "std", "norm")
 
 
 def lower(stmt: Stmt, target: cst.CSTNode, module: ModuleInfo) -> bool:

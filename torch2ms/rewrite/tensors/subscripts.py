@@ -196,10 +196,13 @@ def _element(value: cst.BaseExpression) -> cst.SubscriptElement:
     return cst.SubscriptElement(cst.Index(value))
 
 
-def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo) -> str:
+def without_surplus(
+    target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo, named: bool = False
+) -> str:
     """A template of `stored` without the dimensions that its place lacks: torch drops them where their size is 1.
 
-    Where its rank is not known, only a row of a matrix is worth the words: `attentions[i] = attention`.
+    Where its rank is not known, only a row of a matrix is worth the words: `attentions[i] = attention`. What is `named`
+    in the same statement goes on with all of its dimensions: `advantages[t] = last = ...`.
     """
     receiver, value = module.value(target.value), module.value(stored)
     if receiver.kind != "tensor" or receiver.likely or value.kind != "tensor" or module.reshapes:
@@ -215,6 +218,8 @@ def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: M
             return ""
         place -= 1
     if value.rank is None or value.likely:
+        if named and place == 0:
+            return "{1}.reshape(())"
         again = isinstance(stored, (cst.Name, cst.Attribute)) and len(target.slice) == place == 1
         return "{1}.reshape({1}.shape[-1:])" if again else ""
     surplus = value.rank - place
