@@ -429,8 +429,8 @@ def _one(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """`2 * x.abs().mean() / root`: one number, of whatever tensor."""
     if isinstance(node, cst.BinaryOperation):
         sides = (node.left, node.right)
-        whole = [_one(side, module) for side in sides]
-        return any(whole) and all(w or module.value(s).kind in ("int", "float") for w, s in zip(whole, sides, strict=True))
+        others = [side for side in sides if not _one(side, module)]
+        return len(others) < 2 and all(module.value(side).kind in ("int", "float") for side in others)
     called = node.func if isinstance(node, cst.Call) and not node.args else None
     return isinstance(called, cst.Attribute) and called.attr.value in ("mean", "sum", "std", "norm")
 
