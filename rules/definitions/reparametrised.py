@@ -62,8 +62,9 @@ def spectral_norm(cell, name="weight", iterations=1, eps=1e-12, dim=None, warm_u
                 u = unit(ops.mv(weight, v))
         return u, v
 
-    weight = getattr(cell, name).value()
-    delattr(cell, name)
+    own = name if hasattr(cell, name) else "embedding_table"  # what an Embedding calls its weight
+    weight = getattr(cell, own).value()
+    delattr(cell, own)
     rows, columns = matrix(weight).shape
     u, v = unit(ops.randn(rows)), unit(ops.randn(columns))
     u, v = iterate(matrix(weight), u, v, warm_up and warm_up + iterations)
@@ -81,4 +82,4 @@ def spectral_norm(cell, name="weight", iterations=1, eps=1e-12, dim=None, warm_u
         u, v = ops.stop_gradient(left.value()), ops.stop_gradient(right.value())
         return weight / (u * ops.mv(matrix(weight), v)).sum()
 
-    return reparametrised(cell, name, compute).set_train()  # as layers of PyTorch begin
+    return reparametrised(cell, own, compute).set_train()  # as layers of PyTorch begin
