@@ -212,7 +212,9 @@ def _last(comparison: Comparison, left: list[Entry], right: list[Entry], steps: 
     """
     rows = []
     for number, groups in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
-        whole, terms = _consumed(*groups)
+        whole, terms = groups
+        if np.isfinite(sum(whole)):  # what is not finite was skipped before it could go backward
+            terms = [term for term in terms if np.isfinite(term)]
         runs = [sum(terms[k:]) for k in range(len(terms))] or [0.0]
         if number <= steps and (whole or terms):
             near = (run for run in runs if _near(comparison, sum(whole), run))
