@@ -16,6 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
+from torch2ms.rewrite.inplace.chains import is_change
 from torch2ms.rewrite.translation import FullNames
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.ledger.events import find
@@ -51,7 +52,7 @@ def refuse_left(stmt: Stmt, writer: Writer) -> None:
             continue
         if name == "step" and not OPTIMIZER.search(_named(func.value, stmt)):  # type: ignore[attr-defined]
             continue
-        if _spoken_of(name, stmt, writer):
+        if _spoken_of(name, stmt, writer) or name == "detach" and _written_through(call, stmt, writer):
             continue
         code, what, todo = METHODS[name]
         writer.refuse(code, what, UNSEEN, f"{todo} ({UNSEEN})")
@@ -91,6 +92,16 @@ def _spoken_of(name: str, stmt: Stmt, writer: Writer) -> bool:
         if stmt.lineno <= finding.line <= last and (SPEAKING.match(finding.code) or name.strip("_") in finding.what):
             return True
     return False
+
+
+def _written_through(call: cst.Call, stmt: Stmt, writer: Writer) -> bool:
+    """`p.detach().zero_()`: the write itself was spoken of, and nobody takes what is detached."""
+    node = stmt.node.value if type(stmt.node) is cst.Expr else None
+    while node is not call:
+        if not (type(node) is cst.Call and type(node.func) is cst.Attribute and is_change(node)):
+            return False
+        node = node.func.value
+    return any(f.line == stmt.lineno and f.code == "T2M611" for f in writer.findings)
 
 
 def kept_whole(node: cst.ClassDef, scope: Scope, why: str, writer: Writer) -> cst.ClassDef:

@@ -26,6 +26,7 @@ from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS
+from torch2ms.tape.uses.toggles import by_context
 from torch2ms.tape.verdicts import Verdicts
 
 
@@ -37,6 +38,7 @@ class Outside:
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
 
 
+SWITCHED = "a `with` block of its forward freezes or thaws parameters, at which MindSpore looks as the forward begins"
 BY_CALLER = "the loss is made by the caller of this function"
 
 
@@ -93,6 +95,8 @@ def forward_of(
         return region, "" if not wanted or computes(region, verdicts.module, verdicts.project) else BY_CALLER
     if why := _left_out(event, region, wanted, verdicts):
         return region, why
+    if wanted and by_context((i for s in region.all for i in s.walk()), verdicts.module, verdicts.project):
+        return region, SWITCHED
     if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, BY_CALLER
     return region, ""

@@ -272,7 +272,7 @@ class Verdicts:
                 if value.kind == "unknown" and value.place == place:  # whatever callers hand over: data, or an output
                     real = frozenset(d for d in real if self.is_network(d))
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
-                    if only_cut(node, source) or computed_anew(node, self.module, self.project):
+                    if only_cut(node, source, self.module) or computed_anew(node, self.module, self.project):
                         continue
                     if root(place) in region.handed_in:
                         region.graphless.add(root(place))

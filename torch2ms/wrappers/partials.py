@@ -1,9 +1,12 @@
-"""`backwards = partial(loss_backwards, self.fp16)` of a function that goes backward, as the calls of it."""
+"""`backwards = partial(loss_backwards, self.fp16)` of a function that goes backward, as the calls of it.
+
+So are losses that are given their arguments before: `compute = partial(self.diffusion.training_losses, net, x, t)`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -30,7 +33,7 @@ def called_out(project: Project) -> dict[str, Plain]:
 
 
 def _partials(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Scope, str, Stmt]]:
-    """The names of a function that stand for a function of the module with its first arguments, and are only called."""
+    """The names of a function that stand for a function of the project with its first arguments, and are only called."""
     for stmt in scope.body.walk():
         node = stmt.node
         call = node.value if type(node) is cst.Assign and len(node.targets) == 1 else None
@@ -42,16 +45,26 @@ def _partials(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Scope, str, St
         name = target.value
         if name not in scope.locals or sum(name in s.all_defs for s in scope.body.walk() if not s.blocks) != 1:
             continue
-        body = [s for s in scope.body.walk() if s is not stmt]
-        steady = (constant(a.value) is not None or _stays(dotted(a.value), body) for a in call.args[1:])
+        function = call.args[0].value
         mentioned = [n for n in descend(scope.node) if type(n) is cst.Name and n.value == name]
-        called = sum(dotted(c.func) == name for s in body for c in s.calls)
-        if type(call.args[0].value) is cst.Name and all(steady) and len(mentioned) == called + 1:
+        calls = [s for s in scope.body.walk() for c in s.calls if dotted(c.func) == name]
+        behind = {id(s): s for s in stmt.block.walk() if s.number > stmt.number}
+        if len(mentioned) != len(calls) + 1 or not all(id(s) in behind for s in calls) or not _own(function, module):
+            continue
+        asked = [function, *(a.value for a in call.args[1:])]
+        if all(constant(node) is not ... or _stays(dotted(node), behind.values()) for node in asked):
             yield scope, name, stmt
 
 
-def _stays(place: str, body: list[Stmt]) -> bool:
-    return bool(place) and not any(place in s.defs for s in body)
+def _own(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    return type(node) is cst.Name or bool(dotted(node)) and module.value(node).kind != "api"
+
+
+def _stays(place: str, behind: Iterable[Stmt]) -> bool:
+    """Nothing that follows, be it in a loop around a call, binds the place or what it is an attribute of."""
+    parts = place.split(".")
+    wholes = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return bool(place) and not any(wholes & s.defs for s in behind)
 
 
 class _Partials(Suites):

@@ -204,6 +204,8 @@ class InPlace:
         value = self.module.value(target)
         if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):
             return None
+        if is_data(target, self.module) and self.of_network(target.value):  # type: ignore[union-attr]
+            return None
         self.writer.plan.drawn.add(id(call))
         made, place = self.writer.expression(call), code(self.writer.expression(target))
         if (content := put_in(made)) is None:
@@ -393,10 +395,13 @@ class InPlace:
                 shown = shown.func.value
             while shown is not None and is_data(shown, self.module):
                 shown = shown.value  # type: ignore[attr-defined]
-            if shown is not None and shown is not node.value and is_parameter(  # type: ignore[union-attr]
-                    shown, self.module.value(shown), self.module, self.writer.plan):
+            if shown is not None and shown is not node.value and self.of_network(shown):  # type: ignore[union-attr]
                 return True
         return False
+
+    def of_network(self, node: cst.BaseExpression) -> bool:
+        """What `parameters()` gave, of a network that may not be seen."""
+        return is_parameter(node, self.module.value(node), self.module, self.writer.plan)
 
     def of_parameter(self, target: cst.Subscript) -> bool:
         """A row or a slice of a parameter, which gives copies in MindSpore; written by index it changes."""
@@ -406,7 +411,7 @@ class InPlace:
         indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
         if any(self.module.value(i).kind in ("tensor", "list", "numpy") for i in indices):
             return False  # torch changes a copy as well
-        return is_parameter(base, self.module.value(base), self.module, self.writer.plan)
+        return self.of_network(base)
 
 
 def spread(stmt: Stmt, module: ModuleInfo) -> bool:

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 
 CUTTING = ("detach", "data", "item", "shape", "size", "device", "dtype")
 
 
-def only_cut(node: cst.CSTNode, source: cst.CSTNode) -> bool:
+def only_cut(node: cst.CSTNode, source: cst.CSTNode, module: ModuleInfo) -> bool:
     """The use is detached on the spot."""
-    outer = (n for n in descend(source) if type(n) is cst.Attribute and n.value is node)
-    return any(n.attr.value in CUTTING for n in outer)
+    cutting = (n.value for n in descend(source) if type(n) is cst.Attribute and n.attr.value in CUTTING)
+    return any(held is node or part_of(held, module) is node for held in cutting)
+
+
+def part_of(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
+    """The tensor in `values[1:]` and `values[:, 0].mean(1)`: nothing but what they give comes of them."""
+    whole = node
+    while not dotted(node):
+        if type(node) is cst.Subscript:
+            node = node.value
+        elif type(node) is cst.Call and type(node.func) is cst.Attribute and not node.func.attr.value.endswith("_"):
+            node = node.func.value
+        else:
+            return None
+    return node if node is not whole and module.value(node).kind == "tensor" else None
 
 
 def asked_only(nodes: list[cst.CSTNode]) -> set[int]:

@@ -11,6 +11,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.harmless import part_of
 from torch2ms.tape.ledger.event import Event
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
@@ -34,16 +35,16 @@ def asked_by(stmt: Stmt) -> set[str]:
 
 
 def cut_off(stmt: Stmt, module: ModuleInfo) -> set[str]:
-    """What a statement reads without its graph wherever it does: `net_d(fake.detach())`, `len(losses)`, what a
-    gradient is asked of."""
+    """What a statement reads without its graph wherever it does: `net_d(fake.detach())`, `values[1:].detach()`,
+    `len(losses)`, what a gradient is asked of."""
     calls = [c for s in stmt.walk() for c in s.calls if graphless(c, module)]
-    if stmt.blocks and (not calls or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef))):
+    always = not stmt.blocks or isinstance(stmt.node, cst.With)
+    if not always and not calls or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
         return set()
     asked = {id(n) for call in calls for arg in call.args for n in descend(arg)}
-    cut = set(asked)
-    for node in stmt.nodes:
-        if type(node) is cst.Attribute and node.attr.value in CUTTING and dotted(node.value):
-            cut |= {id(n) for n in descend(node)}
+    cutting = [n for n in stmt.nodes if type(n) is cst.Attribute and n.attr.value in CUTTING]
+    asked |= {id(n) for node in cutting if part_of(node.value, module) is not None for n in descend(node.value)}
+    cut = asked | {id(n) for node in cutting if dotted(node.value) for n in descend(node)}
     places = [n for n in stmt.nodes if type(n) is cst.Name or type(n) is cst.Attribute]
     whole = {dotted(n) for n in places if id(n) not in cut}
     given = {dotted(n) for n in places if id(n) in asked}

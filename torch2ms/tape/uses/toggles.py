@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -118,6 +118,23 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
             made_of = next(iter(receiver.deps)) if len(receiver.deps) == 1 else ""
             return _of_any_class(call.func.attr.value, project), receiver.place or made_of or dotted(call.func.value)
     return None, ""
+
+
+def by_context(stmts: Iterable[Stmt], module: ModuleInfo, project: Project) -> bool:
+    """One of the statements is a `with` whose context, a class or generator of the project, freezes or thaws."""
+    if not flagged(project):
+        return False
+    blocks = (s.node for s in stmts if type(s.node) is cst.With)
+    return any(_freezing(item.item, module, project) for node in blocks for item in node.items)
+
+
+def _freezing(context: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    value = module.value(context)
+    cls = class_of(value, module, project) if value.kind == "object" else None
+    infos = [cls.method(name) for name in ("__enter__", "__exit__")] if cls is not None else []
+    if cls is None and isinstance(context, cst.Call):
+        infos.append(_helper(context, module, project)[0])
+    return any(switched(s, i.module) for i in infos if i is not None for s in i.scope.body.walk())
 
 
 def _of_any_class(name: str, project: Project) -> FunctionInfo | None:
