@@ -41,6 +41,7 @@ from torch2ms.tape.uses.late_thaws import refuse_late_thaws
 from torch2ms.tape.uses.phases import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.skipping import decide, refuse_left_out
+from torch2ms.tape.uses.spent import refuse_spent
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import in_parts, understood_from_steps_on, understood_up_to_steps
 
@@ -301,6 +302,7 @@ def _planned(project: Project, config: Config) -> dict[str, Plan]:
             plan_transforms(scope, module, project, plan, lifting.callee)
             refuse_phases(scope, module, project, plan)
             refuse_late_thaws(scope, module, project, plan)
+            refuse_spent(scope, module, project, plan)
             keep_values(scope, module, project, plan)
         refuse_left_out(module, plan)
         planning.plan_functions(module, plan)

@@ -33,7 +33,7 @@ def called_out(project: Project) -> dict[str, Plain]:
 
 
 def _partials(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Scope, str, Stmt]]:
-    """The names of a function that stand for a function of the project with its first arguments, and are only called."""
+    """The names in a function for a function of the project with its first arguments, if they are only called."""
     for stmt in scope.body.walk():
         node = stmt.node
         call = node.value if type(node) is cst.Assign and len(node.targets) == 1 else None

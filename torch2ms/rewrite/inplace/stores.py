@@ -204,14 +204,15 @@ class InPlace:
         value = self.module.value(target)
         if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):
             return None
-        if is_data(target, self.module) and self.of_network(target.value):  # type: ignore[union-attr]
-            return None
         self.writer.plan.drawn.add(id(call))
         made, place = self.writer.expression(call), code(self.writer.expression(target))
         if (content := put_in(made)) is None:
             return None
         alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
+        held = target.value if is_data(target, self.module) else None  # type: ignore[union-attr]
+        if isinstance(held, cst.Name) and self.of_network(held):  # an index would make a view of it
+            return self.store(stmt, held, self.module.value(held), place, content, alone)
         return self.store(stmt, target, value, place, content, alone)
 
     def spread(self, stmt: Stmt, call: cst.Call) -> cst.Call:
