@@ -46,7 +46,7 @@ OWNERS = {
 }  # kind of a receiver -> where the rules have its methods
 
 CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict", "DataParallel")
-NAMED = {"state_dict": keys.state, "named_buffers": keys.named_buffers}
+NAMED = {"state_dict": keys.state, "named_buffers": keys.named_buffers, "named_parameters": keys.names_as_keys}
 CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "zero_grad")
 
 CHANGED_AMONG = ("pop", "popitem", "clear", "update", "setdefault", "move_to_end")  # change the layers of a module

@@ -23,6 +23,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.parameters.beside import TODO, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
+from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.translation import Translation
 
 STATES = re.compile(r"\.state_dict\(\s*\)")
@@ -43,6 +44,51 @@ def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     if renames:
         work.notes.needs.add("named_state")
     return cst.parse_expression(f"named_state({held})" if renames else f"dict({held}.parameters_and_names())")
+
+
+def names_as_keys(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`for name, p in net.named_parameters(): state[name] = p` of a state with MindSpore's names; None for others."""
+    by_name = _asked_by_name(work.module)
+    if not by_name.kept or original.args or not isinstance(updated.func, cst.Attribute):
+        return None
+    stmts = (s for scope in work.module.scope.walk() for s in scope.body.walk())
+    loop, name = next(((s, name) for s in stmts if (name := _name_of(s, original))), (None, ""))
+    if loop is None:
+        return None
+    bound = (pair for s in loop.block.scope.body.walk() for pair in _bindings(s))
+    states = {place for key, place in bound if key in by_name.kept}
+    if not _keys_only(name, states, loop):
+        return None
+    held = code(updated.func.value)
+    work.tell("T2M505", "Module.named_parameters", "its names are keys of a state, which has those of MindSpore")
+    if second_names(work.project):
+        listed = f"[(name, p) for name, p in {held}.parameters_and_names() if p.requires_grad]"
+        return cst.parse_expression(listed)
+    return cst.parse_expression(f"[(p.name, p) for p in {held}.trainable_params()]")
+
+
+def _name_of(stmt: Stmt, listed: cst.Call) -> str:
+    """What a loop over `listed`, or over `enumerate(listed)`, calls the first of each pair."""
+    node = stmt.node
+    if not isinstance(node, cst.For) or not isinstance(node.target, cst.Tuple):
+        return ""
+    pair, given = node.target, node.iter
+    if isinstance(given, cst.Call) and dotted(given.func) == "enumerate" and len(pair.elements) == 2:
+        pair, given = pair.elements[1].value, given.args[0].value  # type: ignore[assignment]
+    return dotted(pair.elements[0].value) if given is listed and isinstance(pair, cst.Tuple) else ""
+
+
+def _keys_only(name: str, states: set[str], loop: Stmt) -> bool:
+    nodes = [n for block in loop.blocks for s in block.walk() for n in _evaluated(s)]
+    found, asked = set(), set()
+    for node in (inner for outer in nodes for inner in descend(outer)):
+        if type(node) is cst.Name and node.value == name:
+            found.add(id(node))
+        elif type(node) is cst.Subscript and dotted(node.value) in states:
+            asked |= {id(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)}
+        elif type(node) is cst.Comparison and dotted(node.comparisons[0].comparator) in states:
+            asked.add(id(node.left))
+    return bool(found) and found <= asked
 
 
 def without_defaults(original: cst.Call, updated: cst.Call) -> tuple[cst.Call, cst.Call]:
@@ -113,6 +159,7 @@ class _Asked:
 
     renamed: frozenset[int] = frozenset()
     nested: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()  # those that go elsewhere, with MindSpore's names
 
 
 class _Reads:
@@ -141,7 +188,8 @@ class _Reads:
             self.keys(scope, name)
         found = frozenset(self.calls) if not self.left else frozenset()
         written = self.module.says(WRITTEN) and not self.kept
-        return _Asked(found if self.foreign or written else frozenset(), found if self.foreign else frozenset())
+        kept = frozenset(self.calls) if self.left else frozenset()
+        return _Asked(found if self.foreign or written else frozenset(), found if self.foreign else frozenset(), kept)
 
     def look(self, node: cst.CSTNode, stmt: Stmt, scope: Scope) -> None:
         """The states that a statement asks for, and the names it gives them."""
