@@ -15,7 +15,7 @@ from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS, Records
 
-AT_TIMES = "`{}` has a gradient at some steps only: torch leaves it alone at others, MindSpore's optimizer would move it"
+AT_TIMES = "`{}` has a gradient at some steps only: torch passes over it at others, MindSpore's optimizer moves it"
 
 
 @dataclass
