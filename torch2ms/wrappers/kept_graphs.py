@@ -1,8 +1,9 @@
 """`loss.backward(create_graph=True)`, where the gradients are read before anything changes them: `autograd.grad`.
 
 Gradients that keep their graph are values of the program like any other: `x.grad` is what `autograd.grad(loss, x,
-create_graph=True)` returns, as long as nothing was in `.grad` before. The backward call stays behind it, for the
-gradients that an optimizer takes, and needs no graph of its own gradients then.
+create_graph=True)` returns, as long as nothing was in `.grad` before. Where an optimizer takes the same gradients,
+they are stored in front of its step; where another backward call adds to them, that call goes backward from the sum.
+Else the backward call stays behind, and needs no graph of its own gradients then.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.program import flow, liveness
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import overlaps
-from torch2ms.wrappers.suites import Suites
+from torch2ms.analysis.values import overlaps, within
+from torch2ms.rewrite import layout
+from torch2ms.wrappers.suites import Made, Suites
 
 METHODS = ("step", "zero_grad", "backward", "zero_", "clip_grad_norm_", "clip_grad_value_")
 
@@ -29,13 +32,18 @@ class Kept:
 
     stmt: Stmt
     call: cst.Call
-    leaves: list[str] = field(default_factory=list)  # places of single tensors
+    leaves: dict[str, cst.BaseExpression] = field(default_factory=dict)  # single tensors, by place
     params: cst.BaseExpression | None = None  # what lists the others
     names: dict[str, str] = field(default_factory=dict)  # of the gradients of single tensors
     grads: str = ""  # the name of the others
     reads: dict[int, str] = field(default_factory=dict)  # id of `x.grad` -> the name in its place
     loops: dict[int, str] = field(default_factory=dict)  # id of a loop over the parameters -> the name of one gradient
+    listing: Stmt | None = None  # binds the name that lists the parameters, behind the call
     dead: bool = False  # nobody takes what the call itself stores
+    cleared: Stmt | None = None  # a loop that clears just this
+    summed: Stmt | None = None  # the next backward call, which adds to what this one stores
+    stored: Stmt | None = None  # in front of it, the gradients are stored for whoever takes them
+    one: str = ""  # the name of one of the parameters where they are stored
 
 
 def kept_graphs(project: Project) -> dict[str, Plain]:
@@ -57,10 +65,13 @@ def _found(scope: Scope, module: ModuleInfo) -> Iterator[Kept]:
         if type(call) is not cst.Call or not _keeps(call) or module.value(call.func).kind in ("function", "api"):
             continue
         kept = Kept(stmt, call)
-        if _reads(kept) and _empty_before(kept, scope, module) and not _changed_behind(kept, scope):
+        if _reads(kept) and _empty_before(kept, scope, module) and not _changed_behind(kept):
             taken |= {n.value for n in descend(scope.node) if type(n) is cst.Name}
             _name(kept, taken)
             kept.dead = _dead(kept, scope, module)
+            kept.cleared = _clearing(kept) if kept.dead else None
+            if kept.loops and not kept.dead:
+                _hand_over(kept, module)
             yield kept
 
 
@@ -115,8 +126,52 @@ def _reads(kept: Kept) -> bool:
             if not _of_statement(inner, kept):
                 return False
     names = {root(place) for place in kept.leaves} - {"self"}
-    bound = {d for s in _behind(kept.stmt) for d in s.all_defs}
-    return bool(kept.leaves) != bool(kept.loops) and not names & bound
+    behind = (s for outer in _behind(kept.stmt) for s in outer.walk())
+    bound = {d for s in behind if type(s.node) is not cst.AugAssign for d in s.defs}  # `w -= ...` changes the tensor
+    return bool(kept.leaves) != bool(kept.loops) and not names & bound and _listed_in_time(kept)
+
+
+def _listed_in_time(kept: Kept) -> bool:
+    """What lists the parameters is there before the call, or can be: `params = [p for p in net.parameters()]`."""
+    name = dotted(kept.params) if kept.params is not None else ""
+    binding = [s for s in _behind(kept.stmt) if name and name in s.all_defs]
+    if not binding:
+        return True
+    kept.listing = stmt = binding[0]
+    value = stmt.node.value if type(stmt.node) is cst.Assign and dotted(stmt.node.targets[0].target) == name else None
+    called = [c.func.attr.value if type(c.func) is cst.Attribute else dotted(c.func) for c in stmt.calls]
+    lists = value is not None and "parameters" in called and {*called} <= {"parameters", "list", "tuple"}
+    earlier = {d for s in _behind(kept.stmt) if s.number < stmt.number for d in s.all_defs | s.all_muts}
+    return len(binding) == 1 and lists and not earlier & {root(u) for u in stmt.uses}
+
+
+def _clearing(kept: Kept) -> Stmt | None:
+    """`for p in params: p.grad = None` behind the reads: there is nothing in them where nothing was before."""
+    stmts = kept.stmt.block.stmts
+    stmt = next(iter(stmts[stmts.index(kept.stmt) + 1 + len(_behind(kept.stmt)) :]), kept.stmt)
+    if type(stmt.node) is not cst.For or kept.params is None or stmt.node.orelse is not None:
+        return None
+    inner = [s for s in stmt.walk() if s is not stmt]
+    alone = len(inner) == 1 and inner[0].defs == {f"{dotted(stmt.node.target)}.grad"} and _clears(inner[0])
+    return stmt if alone and code(stmt.node.iter) == code(kept.params) else None
+
+
+def _hand_over(kept: Kept, module: ModuleInfo) -> None:
+    """What the call stores are the gradients that are read behind it: they need no second run of the backward."""
+    assert isinstance(kept.call.func, cst.Attribute) and kept.params is not None
+    stmts = kept.stmt.block.stmts
+    following = stmts[stmts.index(kept.stmt) + 1 + len(_behind(kept.stmt)) :]
+    filled, listed = module.value(kept.call.func.value).deps, module.value(kept.params).deps
+    if not following or not filled or not all(within(f, listed) for f in filled):
+        return
+    call = following[0].node.value if type(following[0].node) is cst.Expr else None
+    again = type(call) is cst.Call and not call.args and call in _backward_calls(following[0])
+    alone = {a.keyword.value for a in kept.call.args if a.keyword is not None} <= {"create_graph", "retain_graph"}
+    kept_name = {d for s in _behind(kept.stmt) for d in s.all_defs}.isdisjoint({dotted(kept.call.func.value)})
+    if again and alone and kept_name and len(kept.call.args) <= 2:
+        kept.summed = following[0]
+    elif not any(_backward_calls(s) for s in following[0].walk()):
+        kept.stored = following[0]
 
 
 def _of_statement(stmt: Stmt, kept: Kept) -> bool:
@@ -138,7 +193,7 @@ def _of_statement(stmt: Stmt, kept: Kept) -> bool:
             if not place or any(a.is_loop and root(place) in a.defs for a in stmt.ancestors()):
                 return False
             kept.reads[id(node)] = place
-            kept.leaves += [place] if place not in kept.leaves else []
+            kept.leaves.setdefault(place, node.value)  # type: ignore[attr-defined]
     return True
 
 
@@ -190,7 +245,7 @@ def _lists(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters" and not call.args
 
 
-def _changed_behind(kept: Kept, scope: Scope) -> bool:
+def _changed_behind(kept: Kept) -> bool:
     """A name for a gradient itself is used behind a statement that changes the gradient in place."""
     held: set[str] = set()
     for stmt in (s for outer in _behind(kept.stmt) for s in outer.walk()):
@@ -199,12 +254,11 @@ def _changed_behind(kept: Kept, scope: Scope) -> bool:
         parts += [e.value for e in value.elements] if isinstance(value, (cst.List, cst.Tuple)) else []
         if any(id(part) in kept.reads for part in parts):
             held |= {root(d) for d in stmt.defs}
-    stmts = kept.stmt.block.stmts
-    following = stmts[stmts.index(kept.stmt) + 1 + len(_behind(kept.stmt)) :]
-    if not held or not following or _forgets(following[0]):
+    block, behind = kept.stmt.block, _behind(kept.stmt)
+    last = block.stmts.index(kept.stmt) + len(behind)
+    if not held or block.stmts[last + 1 :] == [] or _forgets(block.stmts[last + 1]):
         return False
-    later = [s for s in scope.body.walk() if s.number >= following[0].number]
-    return any({root(u) for u in s.uses} & held for s in later)
+    return bool(liveness.read_after(block, behind, last) & held)
 
 
 def _forgets(stmt: Stmt) -> bool:
@@ -230,7 +284,7 @@ def _empty_before(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
             break
         fresh |= {root(d) for d in stmt.defs}
         emptied |= _cleared(stmt, module)
-        known = {p for p in kept.leaves if root(p) in fresh or any(overlaps(p, c) for c in emptied)}
+        known = {p for p, node in kept.leaves.items() if root(p) in fresh or _among(p, node, emptied, module)}
         if kept.leaves and set(kept.leaves) == known or cleared and not kept.leaves:
             return True
     else:
@@ -238,6 +292,13 @@ def _empty_before(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
         earlier = [s for s in scope.body.walk() if s.number < kept.stmt.number and s.block is not kept.stmt.block]
         return scope.is_module and not around and not any(_backward_calls(s) for s in earlier)
     return False
+
+
+def _among(place: str, node: cst.BaseExpression, cleared: set[str], module: ModuleInfo) -> bool:
+    """A tensor is one of those that are cleared, under its own name or as a part of what the name stands for."""
+    value = module.value(node)
+    own = value.place if value.name in ("module_param", "parameter") else ""
+    return any(overlaps(p, c) for p in (place, own) if p for c in cleared)
 
 
 def _backward_calls(stmt: Stmt) -> list[cst.Call]:
@@ -269,6 +330,8 @@ def _dead(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
     """What backward stores is cleared behind the reads, or nobody looks at it."""
     stmts = kept.stmt.block.stmts
     following = stmts[stmts.index(kept.stmt) + 1 + len(_behind(kept.stmt)) :]
+    if not following and all(a.is_loop for a in kept.stmt.ancestors()) and _unread(kept, scope, module):
+        return True
     if not following or not any(_clears(s) for s in following[0].walk()):
         return False
     if kept.loops:
@@ -281,6 +344,18 @@ def _dead(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
     filled = module.value(kept.call.func.value).deps
     unseen = {d for d in filled if d in kept.leaves and d not in others and "." not in d}
     return bool(filled) and all(any(overlaps(d, c) for c in cleared) for d in filled - unseen)
+
+
+def _unread(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
+    """In a script, nobody else reads gradients or takes a step."""
+    if not scope.is_module or len(list(scope.walk())) > 1:
+        return False
+    nodes = [n for s in scope.body.walk() for n in s.nodes if type(n) is cst.Attribute]
+    inner = {id(s) for s in _behind(kept.stmt)}
+    others = [s for s in scope.body.walk() if id(s) not in inner and not s.blocks and s is not kept.stmt]
+    kinds = {module.value(c.func).kind for s in scope.body.walk() for c in s.calls}
+    alone = all(_clears(s) for s in others if _changes(s)) and not kinds & {"function", "object", "class"}
+    return alone and not any(_is_grad(n) and id(n) not in kept.reads for n in nodes)
 
 
 def _clears_all(stmt: Stmt, kept: Kept, module: ModuleInfo) -> bool:
@@ -316,6 +391,7 @@ def _name(kept: Kept, taken: set[str]) -> None:
     if kept.loops:
         kept.grads = fresh("grads")
         one = fresh("grad")
+        kept.one = fresh("p")
         kept.loops = dict.fromkeys(kept.loops, one)
         kept.reads = dict.fromkeys(kept.reads, one)
         return
@@ -331,8 +407,31 @@ class _Writer(Suites):
         self.found = {id(k.stmt.node): k for k in found}
         self.reads = {key: name for k in found for key, name in k.reads.items()}
         self.loops = {key: (name, k) for k in found for key, name in k.loops.items()}
+        self.moved = {id(k.listing.node) for k in found if k.listing is not None}
+        self.cleared = {id(k.cleared.node) for k in found if k.cleared is not None}
+        self.summed = {id(k.summed.node): k for k in found if k.summed is not None}
+        self.stored = {id(k.stored.node): k for k in found if k.stored is not None}
+
+    def statement(self, stmt: cst.CSTNode) -> Made:
+        made, waiting = super().statement(stmt)
+        first = stmt.body[0] if type(stmt) is cst.SimpleStatementLine else stmt
+        if id(first) in self.cleared:
+            return [], layout.leading(stmt)
+        kept = self.stored.get(id(first))
+        if kept is None or kept.params is None:
+            return made, waiting
+        one, grad = kept.one, next(iter(kept.loops.values()))
+        text = f"for {one}, {grad} in zip({code(kept.params)}, {kept.grads}):\n    {one}.grad = {grad}\n"
+        loop = cst.parse_statement(text, config=self.module.tree.config_for_parsing)
+        for node in flow.in_order([loop]):
+            self.number(node, first)
+        return [loop, *made], waiting
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) in self.moved:
+            return []
+        if (before := self.summed.get(id(node))) is not None:
+            return [cst.parse_statement(self.sum_of(before, node)).body[0]]  # type: ignore[index]
         kept = self.found.get(id(node))
         if kept is None:
             return [self.rewrite(node)]
@@ -350,9 +449,19 @@ class _Writer(Suites):
         grad = self.grad()
         texts = [
             f"{target} = {grad}({output}, {inputs}{cotangent}, create_graph=True)",
-            *([] if kept.dead else [again]),
+            *([] if kept.dead or kept.summed or kept.stored else [again]),
         ]
+        if kept.listing is not None:
+            texts.insert(0, code(kept.listing.node))
         return [cst.parse_statement(text).body[0] for text in texts]  # type: ignore[index]
+
+    def sum_of(self, kept: Kept, node: cst.BaseSmallStatement) -> str:
+        """`(loss + penalty).backward()`."""
+        first, second = kept.call.func, node.value.func  # type: ignore[attr-defined]
+        assert isinstance(first, cst.Attribute)
+        text = code(self.rewrite(second.value))
+        whole = second.value.lpar or dotted(second.value)
+        return f"({code(first.value)} + {text if whole else f'({text})'}).backward()"
 
     def grad(self) -> str:
         """How the module calls `torch.autograd.grad`."""

@@ -92,11 +92,20 @@ def listing(node: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None
     value = only.node.value if only is not None and isinstance(only.node, cst.Assign) else None
     while isinstance(value, cst.Call) and dotted(value.func) in ("list", "tuple") and len(value.args) == 1:
         value = value.args[0].value
+    if isinstance(value, cst.ListComp) and _picks_trained(value):
+        value = value.for_in.iter
     of = value.func if isinstance(value, cst.Call) and not value.args else None
     if only is None or not isinstance(of, cst.Attribute) or of.attr.value != "parameters" or not dotted(of.value):
         return None
     bound = {d for a in only.ancestors() if a.is_loop for d in a.all_defs}
     return None if any(overlaps(d, dotted(of.value)) for d in bound) else only.node.value  # type: ignore[union-attr]
+
+
+def _picks_trained(node: cst.ListComp) -> bool:
+    """`[p for p in net.parameters() if p.requires_grad]`."""
+    clause, name = node.for_in, dotted(node.elt)
+    asked = all(code(i.test) == f"{name}.requires_grad" for i in clause.ifs)
+    return bool(name) and dotted(clause.target) == name and asked and clause.inner_for_in is None
 
 
 class _Compiled:

@@ -37,6 +37,7 @@ class Turns:
         # the loop that gives the output, the name of its key if it has one, and how the output is got by it
         self.of: tuple[Stmt, str, str] | None = None
         self.item = ""  # the name that the loop has for the output, or for what that is made of
+        self.given: list[str] = []  # what else of a turn the output is made of
 
     def ready(self) -> bool:
         """The forward stands outside of a loop around the call, and may run again."""
@@ -169,7 +170,10 @@ class Turns:
         if name == dotted(self.event.roots[0]) or not name:
             return bool(name)
         varying = {root(d) for s in self.inside() for d in s.defs} - made
-        return used & varying == {name} and self.around.module.value(over).kind in ("tensor", "list", "tuple")
+        picked = {root(d) for s in self.loops for d in s.defs}
+        self.given = sorted((used & varying) - picked)  # made in the turn, without a graph: else it were of the forward
+        held = used & varying - set(self.given) == {name}
+        return held and self.around.module.value(over).kind in ("tensor", "list", "tuple")
 
     def unchanged(self) -> bool:
         """What the forward uses is in each turn what it was when the forward ran."""
@@ -205,7 +209,7 @@ class Turns:
             loop, key, element = self.of
             assert isinstance(loop.node, cst.For)
             key = key or self.counter(loop.node)
-            params = [key]
+            params = [key, *self.given]
             if dotted(output):
                 returned = [Text(f"return {element.format(key)}")]
             else:
@@ -261,7 +265,10 @@ class Turns:
         self.writer.fresh_once(name)
         target = code(node.target).strip("()")
         self.plan.expressions[id(node.target)] = f"{name}, ({target})" if "," in target else f"{name}, {target}"
-        self.plan.expressions[id(node.iter)] = f"enumerate({code(node.iter)})"
+        if isinstance(node.iter, cst.Call):
+            self.plan.around[id(node.iter)] = "enumerate({0})"
+        else:
+            self.plan.expressions[id(node.iter)] = f"enumerate({code(node.iter)})"
         return name
 
 

@@ -38,7 +38,7 @@ def body_of(writer: Writer, stmts: list[Stmt], outputs: Outputs, event: Event) -
         body.append(Text(f"{'nonlocal' if writer.scope.is_function else 'global'} {', '.join(shared)}"))
     body += [Text(f"{name} = None") for name in perhaps_unbound(writer, outputs.aux, stmts, event)]
     body += stmts
-    template, nodes = root_text(writer, event)
+    template, nodes = root_text(writer, event, {root(d) for s in stmts for d in s.all_defs})
     if event.scaled is not None and outputs.aux:
         template = f"({template})"
     body.append(Text(f"return {template}{outputs.returned}", nodes))
@@ -74,14 +74,18 @@ def _read_at_once(stmts: list[Stmt], event: Event) -> set[str]:
     return found
 
 
-def root_text(writer: Writer, event: Event) -> tuple[str, list[cst.CSTNode]]:
+def root_text(writer: Writer, event: Event, made: set[str]) -> tuple[str, list[cst.CSTNode]]:
+    """What the function returns first; `made` are the names that its statements bind."""
     if event.episode is not None:  # the call itself may become the name of its result where it stood
         return code(event.roots[0]), []
     nodes: list[cst.CSTNode] = list(event.roots)
     parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
     for i, cotangent in enumerate(event.cotangents if weighted(writer, event) else ()):
         if cotangent is not None and sequence(writer, event):
-            parts[i] = f"sum((g * u).sum() for g, u in zip({{{i}}}, {{{len(nodes)}}}))"
+            varied = bool(writer.module.value(cotangent).deps) and bool(made & expression_uses(cotangent, event.stmt))
+            writer.plan.needs |= {"ops"} if varied else set()
+            u = "ops.stop_gradient(u)" if varied else "u"
+            parts[i] = f"sum((g * {u}).sum() for g, u in zip({{{i}}}, {{{len(nodes)}}}))"
             nodes.append(cotangent)
         elif cotangent is not None and all_ones(cotangent, writer.scope):
             parts[i] = f"{{{i}}}.sum()" if dotted(event.roots[i]) else f"({{{i}}}).sum()"

@@ -23,6 +23,7 @@ from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import (
     asked_by,
     changed_before,
+    cotangents_of,
     cut_off,
     is_called,
     lasting,
@@ -109,6 +110,7 @@ class Finder:
             wanted |= start.uses if event.lifted else expression_uses(expr, start)
         wanted |= {u for u in start.uses - {"self"} if any(w.startswith(f"{u}.") for w in wanted)}  # properties
         wanted |= self.captured.reads(start) if not event.lifted else set()
+        wanted |= cotangents_of(event, self.module)
         region = Region(event, start.block)
         ended: set[str] = set()  # wanted for their values alone: their graphs end before they get to the root
         levels: list[tuple[Block, list[Stmt], list[Stmt]]] = []
@@ -297,8 +299,10 @@ class Finder:
                 continue
             for value in values:
                 if self.reached(value, owns):
-                    alone = {d for d in value.deps if not d.startswith("@")} == {place}
+                    itself = value.place if value.name == "module_param" else place  # `w = net.weight`
+                    alone = {d for d in value.deps if not d.startswith("@")} == {itself}
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
+                    held = held or alone and value.name == "module_param" and place != itself
                     held = held or alone and silenced(stmt, self.module)  # a parameter changes its value
                     held = held or value.kind in ("list", "tuple") and value.name in ("of param", "of parameter")
                     rows = value.kind in ("list", "dict", "unknown")  # unknown: what a filter picks

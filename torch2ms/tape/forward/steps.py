@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
@@ -174,3 +174,12 @@ def changed_before(stmts: list[Stmt], call: Stmt, module: ModuleInfo) -> str:
         if hit := sorted(stmt.muts & shown - {""}):
             return hit[0]
     return ""
+
+
+def cotangents_of(event: Event, module: ModuleInfo) -> set[str]:
+    """What the cotangents of several tensors are made of: the function returns the sum that is weighted with them."""
+    given = [c for c in event.cotangents if c is not None] if event.kind == "gradcall" else []
+    kinds = {module.value(node).kind for node in [*event.roots, *given]} if given else set()
+    if len(event.roots) < 2 and not (kinds and kinds <= {"list", "tuple"}):
+        return set()
+    return set().union(*(expression_uses(c, event.stmt) for c in given))

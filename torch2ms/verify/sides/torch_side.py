@@ -252,7 +252,8 @@ class TorchSide:
         arrays = [array for array in map(to_array, roots) if array is not None]
         if len(arrays) > 1 and isinstance(cotangent, (list, tuple)) and len(cotangent) == len(arrays):
             weights = [to_array(c) if isinstance(c, torch.Tensor) else 1.0 for c in cotangent]
-            arrays, cotangent = [a * w for a, w in zip(arrays, weights, strict=True)], None  # their sum is one loss
+            products: list[Any] = [np.sum(a * w) for a, w in zip(arrays, weights, strict=True)]
+            arrays, cotangent = products, None  # their sum is one loss
         if any(root.dtype in HALF for root in roots):
             self.trace.meta["half"] = True
         self.trace.add(
