@@ -36,10 +36,12 @@ def zeta(x, other):
 
 def complex_randn(size, dtype):
     """A variance of 1, half of it in each part."""
+    size = size if isinstance(size, (list, tuple)) else (size,)
     real, imag = ops.randn(2, *size) * math.sqrt(0.5)
     return ops.Complex()(real, imag).astype(dtype)
 
 
 def complex_rand(size, dtype):
+    size = size if isinstance(size, (list, tuple)) else (size,)
     real, imag = ops.rand(2, *size)
     return ops.Complex()(real, imag).astype(dtype)

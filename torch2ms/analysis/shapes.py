@@ -229,7 +229,7 @@ def promoted(left: Value, right: Value) -> Shape:
     one, two = _weighed(left), _weighed(right)
     rank = _broadcast([left, right])
     if not one[0] or not two[0]:
-        return "", rank
+        return next((dtype for dtype, _ in (one, two) if dtype.startswith("complex")), ""), rank
     order = "bifc"
     high, low = (one, two) if order.index(category(one[0])) >= order.index(category(two[0])) else (two, one)
     if category(high[0]) == category(low[0]):

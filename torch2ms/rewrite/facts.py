@@ -43,6 +43,8 @@ LAYER_NAMES = re.compile(r"\b(named_(children|modules|parameters)|state_dict|get
 DIFFERENTIATED = re.compile(
     r"backward|(?<!no_)grad(?!_enabled)|requires_|torch\.func\b|functorch|jac|hessian|[vj]p\b|optim"
 )
+COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_as_complex|\bc(?:float|double)\b")
+OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
@@ -98,7 +100,8 @@ class ModuleFacts:
             return shapes.literal(node, value)[0]
         if type(node) is cst.Comparison and value.kind == "tensor":
             return "bool"  # whatever is compared
-        return value.dtype if not (value.likely and value.dtype != "bool") and not self.module.reshapes else ""
+        sure = not value.likely or value.dtype.startswith(("bool", "complex"))  # for a tensor it cannot be another
+        return value.dtype if sure and not self.module.reshapes else ""
 
     def number(self, node: cst.BaseExpression) -> bool:
         """A number of NumPy, which is no array."""
@@ -243,6 +246,16 @@ class ModuleFacts:
     def seeds(self) -> bool:
         """The project gives a seed to some generator."""
         return self.project.says(SEEDED)
+
+    @property
+    def optimizes(self) -> bool:
+        """Some source has an optimizer."""
+        return self.project.says(OPTIMIZED)
+
+    @property
+    def speaks_of_complex(self) -> bool:
+        """Some source may have complex tensors."""
+        return self.project.says(COMPLEX)
 
     @property
     def ignores_nan(self) -> bool:

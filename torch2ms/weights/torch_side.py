@@ -90,6 +90,7 @@ def convert(checkpoint: Path, model: torch.nn.Module, folder: Path) -> dict[str,
         elif own[key].shape != value.shape:
             problems.append(f"{key}: {tuple(value.shape)} in the checkpoint, {tuple(own[key].shape)} in the model")
         else:
+            value = torch.view_as_real(value) if value.is_complex() and key not in buffers else value
             value = value if place.expand is None else value.unsqueeze(place.expand)
             half = value.dtype == torch.bfloat16
             arrays[f"a{len(entries)}"] = (value.float() if half else value).contiguous().numpy()

@@ -60,6 +60,7 @@ from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.overwritten import overwritten
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.own_steps import around_closures, own_steps
+from torch2ms.wrappers.pairs import paired
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.perhaps_twice import perhaps_twice
 from torch2ms.wrappers.picked_items import picked_items
@@ -112,6 +113,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, spelled(project))
     project = _with(project, outdated(project))
     project = _with(project, aliased(project))
+    project = _with(project, paired(project))
     project = _with(project, called_out(project))
     project = _with(project, without_options(project))
     project = _with(project, bound_before(project))

@@ -30,9 +30,20 @@ def einsum(use: Use) -> Choice:
         result = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     text = _one(terms[0], result) if len(terms) == 1 else _two(terms, result) if len(terms) == 2 else None
     if text is None and len(terms) == 2 and set(result) <= set("".join(terms)):
+        if _complex(use):  # a product of matrices has a gradient, one of elements has none
+            return _WRITTEN_OUT
         text, large = _broadcast(terms[0], terms[1], result)
         return Choice(text, assume="the product of both operands fits into memory" if large else "")
     return _WRITTEN_OUT if text is None else Choice(text)
+
+
+def _complex(use: Use) -> bool:
+    listed = use.node("operands") if use.count("operands") == 1 else None
+    nodes = [bound.original.value for bound in use.binding.variadic["operands"]]
+    if isinstance(listed, (cst.List, cst.Tuple)):
+        nodes = [element.value for element in listed.elements]
+    types = [use.facts.dtype(node) for node in nodes]
+    return any(t.startswith("complex") for t in types) or not all(types) and use.asks("speaks_of_complex")
 
 
 def _permuted(text: str, have: str, want: str) -> str:

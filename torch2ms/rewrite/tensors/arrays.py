@@ -20,7 +20,9 @@ SHIFTS: dict[type, str] = {
     cst.RightShiftAssign: "bitwise_right_shift",
 }
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-PARTED: dict[type, str] = {cst.Multiply: "complex_product", cst.Divide: "complex_quotient"}
+PARTED: dict[type, str] = {
+    cst.Multiply: "complex_product", cst.Divide: "complex_quotient", cst.Power: "complex_power",
+}  # fmt: skip
 COMPLEX = {"float64": "complex128", "complex128": "complex128", "float32": "complex64", "complex64": "complex64"}
 
 
@@ -107,6 +109,8 @@ def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: 
         return updated
     wide = work.facts.dtype(other)
     name = "complex64" if wide.startswith(("int", "uint", "bool")) else COMPLEX.get(wide)
+    if name is None and wide == "" and type(original.operator) in ARITHMETIC:
+        return _beside_unknown(original, updated, first, work)
     if name is None:
         why = "MindSpore's operators take no complex number beside a tensor"
         work.refuse("T2M605", "complex number beside a tensor", why, "make a tensor of it, of the type of the result")
@@ -122,13 +126,36 @@ def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: 
     return updated.with_changes(left=made if first else tensor, right=tensor if first else made)
 
 
+def _beside_unknown(
+    original: cst.BinaryOperation, updated: cst.BinaryOperation, first: bool, work: Translation
+) -> cst.BaseExpression:
+    """`1j * x` of an `x` whose type is not seen: sums find the common type, and products in parts do."""
+    ms = work.alias("ms")
+    work.notes.needs.add("ms")
+    work.tell("T2M613", "complex number beside a tensor", "a complex tensor, beside which the other stays as precise")
+    written_out = code(updated.left if first else updated.right)
+    number = cst.parse_expression(f"{ms}.tensor({written_out}, dtype={ms}.complex64)")
+    updated = updated.with_changes(**{"left" if first else "right": number})
+    if (written := PARTED.get(type(original.operator))) is None:
+        return updated
+    work.notes.needs.add(written)
+    return cst.parse_expression(f"{work.alias(written)}({code(updated.left)}, {code(updated.right)})")
+
+
 def _in_parts(
     original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
 ) -> cst.BaseExpression | None:
     """A product or quotient of complex tensors that is differentiated."""
     written, sides = PARTED.get(type(original.operator)), (original.left, original.right)
-    kinds = {work.module.value(side).kind for side in sides}
-    if written is None or not kinds <= {"tensor", "param", "unknown"} or not any(map(work.facts.varied, sides)):
+    left, right = (work.module.value(side).kind in ("int", "float") for side in sides)
+    kinds = {work.module.value(side).kind for side in sides} - {"int", "float"}
+    numbers = left and written != "complex_quotient" or right and written != "complex_power"
+    if written is None or numbers or written == "complex_power" and not right:
+        return None
+    if not kinds <= {"tensor", "param", "unknown"}:
+        return None
+    mixed = len(kinds) == 1 and not all(map(work.facts.dtype, sides)) and not (left or right)
+    if not mixed and not any(map(work.facts.varied, sides)):
         return None
     work.notes.needs.add(written)
     why = "in parts: MindSpore has no gradient of a product of complex tensors, and a wrong one of a quotient"

@@ -22,11 +22,13 @@ METHODS = (
     *("bernoulli", "multinomial"),
 )
 FACTORIES = {"from_numpy": torch.from_numpy, "frombuffer": torch.frombuffer, "load": torch.load}
+WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+NARROWER = {wide: narrow for narrow, wide in WIDER.items()}
 PLAIN = {"__get__", "__set__", "backward", "set_default_dtype"}
 
 
 class DoublePrecision(TorchFunctionMode):  # type: ignore[misc]
-    """Every float32 tensor that goes into or comes out of a function of torch is a float64 one instead."""
+    """Every float32 tensor that goes into or comes out of a function of torch is a float64 one, complex ones too."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -34,8 +36,8 @@ class DoublePrecision(TorchFunctionMode):  # type: ignore[misc]
         name, kwargs = getattr(function, "__name__", ""), kwargs or {}
         if name in PLAIN or getattr(function, "__module__", "") == "torch.nn.init":
             return function(*args, **kwargs)
-        kwargs = {k: torch.float64 if v is torch.float32 else v for k, v in kwargs.items()}
-        args = [torch.float64 if a is torch.float32 else a for a in args]
+        kwargs = {k: WIDER[v] if isinstance(v, torch.dtype) and v in WIDER else v for k, v in kwargs.items()}
+        args = [WIDER[a] if isinstance(a, torch.dtype) and a in WIDER else a for a in args]
         start = 1 if name.endswith("_") and not name.endswith("__") else 0  # what is written to stays what it is
         result = function(*args[:start], *map(widened, args[start:]), **{k: widened(v) for k, v in kwargs.items()})
         return result if start else widened(result)
@@ -44,19 +46,20 @@ class DoublePrecision(TorchFunctionMode):  # type: ignore[misc]
 def widened(value: Any) -> Any:
     """The value with float32 tensors made double, in lists and tuples, too."""
     if isinstance(value, torch.Tensor):
-        if value.dtype != torch.float32:
+        wide = WIDER.get(value.dtype)
+        if wide is None:
             return value
         leaf = value.is_leaf and value.requires_grad
-        return value.detach().double().requires_grad_() if leaf else value.double()
+        return value.detach().to(wide).requires_grad_() if leaf else value.to(wide)
     if type(value) in (list, tuple):
         return type(value)(map(widened, value))
     return value
 
 
 def _narrowed(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
-        return value.detach().float()
-    return torch.float32 if value is torch.float64 else value
+    if isinstance(value, torch.Tensor):
+        return value.detach().to(NARROWER[value.dtype]) if value.dtype in NARROWER else value
+    return NARROWER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def _single(function: Callable[..., Any]) -> Callable[..., Any]:

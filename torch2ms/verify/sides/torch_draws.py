@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
@@ -17,7 +18,7 @@ from torch.utils.data._utils import fetch as fetching
 
 from torch2ms.verify.sides.samples import own_streams
 from torch2ms.verify.sides.session import Quiet, Session
-from torch2ms.verify.sides.torch_side import TorchSide, to_array
+from torch2ms.verify.sides.torch_side import TorchSide, as_pairs, to_array
 
 CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
 OTHERS = ("randint", "randint_like", "randperm", "bernoulli", "multinomial", "poisson")
@@ -100,6 +101,8 @@ class TorchDraws:
         array = to_array(result)
         if array is None:
             return
+        if np.iscomplexobj(array):  # MindSpore draws the parts, of a variance of one
+            array = as_pairs(array, 0) * (np.sqrt(2) if kind == "normal" else 1)
         of_init = label.startswith("init.")
         into = self.side.stored_in(result) if of_init or label.endswith("_") else ""
         self._add(

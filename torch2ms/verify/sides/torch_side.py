@@ -38,6 +38,21 @@ def to_array(value: Any) -> Array | None:
     return tensor.resolve_conj().resolve_neg().cpu().numpy()
 
 
+def weight_array(value: Any) -> Array | None:
+    """The numbers of a weight or of its gradient; MindSpore's are real, with a pair for each complex number."""
+    array = to_array(value)
+    return as_pairs(array, -1) if array is not None and np.iscomplexobj(array) else array
+
+
+def as_pairs(array: Array, axis: int) -> Array:
+    """Real and imaginary parts along an axis of their own."""
+    return np.stack([array.real, array.imag], axis)
+
+
+def _array_for(leaf: Any) -> Callable[[Any], Array | None]:
+    return weight_array if isinstance(leaf, torch.nn.Parameter) else to_array
+
+
 class TorchSide:
     """Patches torch in this process; everything seen goes to the session's trace."""
 
@@ -187,7 +202,10 @@ class TorchSide:
                 "owned",
                 id=identity,
                 parameters={
-                    name: {"value": self.trace.sample(to_array(value)), "name": self._display(module, name)}
+                    name: {
+                        "value": self.trace.sample((weight_array if name in parameters else to_array)(value)),
+                        "name": self._display(module, name),
+                    }
                     for name, value in {**parameters, **_own_buffers(module)}.items()
                 },
                 buffers=list(_own_buffers(module)),
@@ -263,7 +281,7 @@ class TorchSide:
             cotangent=cotangent is not None,
             inner=inner,
             gradients=[
-                {**self._called(leaf), "value": self.trace.sample(to_array(gradient))} for leaf, gradient in pairs
+                {**self._called(leaf), "value": self.trace.sample(_array_for(leaf)(g))} for leaf, g in pairs
             ],
         )
 
@@ -282,7 +300,7 @@ class TorchSide:
             closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
             for p in _parameters(optimizer):
                 if id(p) not in self.started:
-                    self.started[id(p)] = (p, self.trace.sample(to_array(p)))
+                    self.started[id(p)] = (p, self.trace.sample(weight_array(p)))
             self.nested.begin()
             if closure is None:  # else the gradients that count are those the closure is going to make
                 optimizer._torch2ms_seen = self._gradients(optimizer)
@@ -318,7 +336,7 @@ class TorchSide:
             **self._called(parameter),
             "gradient": gradient,
             "start": self.started[id(parameter)][1],
-            "after": self.trace.sample(to_array(parameter)),
+            "after": self.trace.sample(weight_array(parameter)),
         }
 
     def _called(self, parameter: Any) -> dict[str, str]:
@@ -342,7 +360,7 @@ class TorchSide:
             level = self.session.options.get("zero", {}).get(key_of(self._called(p)))
             if p.grad is not None and level is not None:
                 p.grad.masked_fill_(p.grad.abs() <= level, 0)
-        return [None if p.grad is None else self.trace.sample(to_array(p.grad)) for p in _parameters(optimizer)]
+        return [None if p.grad is None else self.trace.sample(weight_array(p.grad)) for p in _parameters(optimizer)]
 
     def _watch_autocast(self) -> None:
         enter = torch.autocast.__enter__
