@@ -168,3 +168,42 @@ def test_parts_of_one_network_are_no_parts_of_the_next() -> None:
     blocks = [f"self.{block}" for block in ("one", "two")]
     layers = [f"{block}.{layer}" for block in blocks for layer in ("first", "second")]
     assert forward.returns.deps == {"@x", *blocks, *layers, *(f"{layer}.linear" for layer in layers)}
+
+
+DIAMOND = """import torch
+
+
+class Base:
+    def made(self):
+        return 1
+
+class Left(Base):
+    pass
+
+class Right(Base):
+    def made(self):
+        return torch.ones(2)
+
+class Both(Left, Right):
+    pass
+
+held = Both().made()
+"""
+
+
+def test_a_base_that_two_bases_share_is_looked_at_after_both() -> None:
+    project = read({"a.py": DIAMOND})
+    infer(project)
+    module = project.modules["a"]
+    assert [c.scope.name for c in module.classes["Both"].lineage()] == ["Both", "Left", "Right", "Base"]
+    assert module.env.get("held").kind == "tensor"  # type: ignore[union-attr]
+
+
+def test_diamonds_above_each_other_do_not_double_the_work() -> None:
+    level = "\nclass L{0}(B{0}):\n    pass\nclass R{0}(B{0}):\n    pass\nclass B{1}(L{0}, R{0}):\n    pass\n"
+    levels = "".join(level.format(n, n + 1) for n in range(30))
+    project = read({"a.py": f"import torch\nclass B0(torch.nn.Module):\n    pass\n{levels}"})
+    infer(project)
+    classes = project.modules["a"].classes
+    assert len(classes["B30"].lineage()) == 91 and len(classes["B0"].below()) == 90
+    assert classes["B30"].kind == "module"

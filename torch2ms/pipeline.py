@@ -33,7 +33,7 @@ from torch2ms.source import parse_quietly
 from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.derivatives.transforms import plan_transforms
 from torch2ms.tape.functions.lifting import lift
-from torch2ms.tape.inside import Inside
+from torch2ms.tape.inside import inside as inside_of
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import UNRECORDED, differentiate, prepare
@@ -310,7 +310,7 @@ def _planned(project: Project, config: Config) -> dict[str, Plan]:
     calls = [c for s, _ in inside for i in s.walk() for c in i.calls]
     reached = [lifting.callee[id(c)] for c in calls if id(c) in lifting.callee]
     if project.says(UNRECORDED):
-        named = Inside(project)
+        named = inside_of(project)
         reached += [info for s, module in inside for info in named.of(s.node, module)]
     values = [i for m in project.modules.values() for i in m.functions.values() if i.name in project.written_as_values]
     differentiate([*reached, *values, *lifting.exporting()], project)

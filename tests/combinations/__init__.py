@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.combinations import control_flow, habits, one_network, project, several_networks
+from tests.combinations import control_flow, habits, one_network, project, several
 from tests.combinations.drawing import Program
 from tests.updates import compiled, verified
 from torch2ms import Tier
@@ -20,7 +20,7 @@ FAMILIES = {
     "habits": habits.program,
     "flow": control_flow.program,
     "one": one_network.program,
-    "several": several_networks.program,
+    "several": several.program,
     "project": project.program,
 }
 

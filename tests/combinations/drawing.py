@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from textwrap import indent
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,13 @@ class Drawn(dict[str, str]):
         """One of the choices, the first with a probability of at least `plain`."""
         self[kind] = choices[0] if self.random.random() < plain else self.random.choice(choices)
         return self[kind]
+
+
+def block(*parts: str) -> str:
+    """Statements one after the other."""
+    return "\n".join(part for part in parts if part)
+
+
+def under(head: str, *parts: str) -> str:
+    """Statements under a head."""
+    return f"{head}\n{indent(block(*parts), '    ')}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.combinations.drawing import Drawn, Program
-from tests.combinations.several_networks import block, under
+from tests.combinations.drawing import Drawn, Program, block, under
 
 MODELS = {
     "plain": "nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)",

@@ -436,20 +436,11 @@ def named(made: Candidate, project: Project) -> int:
     if any(name_called(site.call) != name for site in made.sites):
         return -1
     for module in project.modules.values():
-        nodes = module.nodes
-        parts = {id(n.attr) for n in module.of_kind(cst.Attribute)}
-        parts |= {id(n.keyword) for n in module.of_kind(cst.Arg) if n.keyword is not None}
-        parts |= {
-            id(n.name)
-            for n in nodes
-            if type(n) is cst.FunctionDef or type(n) is cst.ImportAlias or type(n) is cst.Param
-        }
-        for node in nodes:
-            if type(node) is cst.SimpleString:
-                count += node.raw_value == name
-            elif type(node) is cst.Name and made.info.cls is None:
-                count += node.value == name and id(node) not in parts
-            elif type(node) is cst.Attribute and node.attr.value == name:
-                home = module.imports.table.get(dotted(node.value), "")
-                count += made.info.cls is not None or home in project.modules
+        count += module.quotes[name]
+        if made.info.cls is not None:
+            count += len(module.attributes.get(name, ()))
+            continue
+        count += module.naming[name]
+        homes = (module.imports.table.get(dotted(n.value), "") for n in module.attributes.get(name, ()))
+        count += sum(home in project.modules for home in homes)
     return count

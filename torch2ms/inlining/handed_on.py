@@ -269,11 +269,8 @@ def mentioned(made: Candidate, project: Project) -> int:
         return named(made, project)
     count = 0
     for module in project.modules.values():
-        for node in module.nodes:
-            if type(node) is cst.SimpleString:
-                count += node.raw_value == name
-            elif type(node) is cst.Attribute and node.attr.value == name:
-                count += _may_be(node, made.info, module, project)
+        count += module.quotes[name]
+        count += sum(_may_be(node, made.info, module, project) for node in module.attributes.get(name, ()))
     return count
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import libcst as cst
+
 from torch2ms.analysis.program.project import ModuleInfo, Project
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.values import NO_DEPS, any_overlap
-from torch2ms.tape.forward.partial import never_recorded
+from torch2ms.tape.forward.partial import never_recorded, same_at_every_step
 from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS, Records
+
+AT_TIMES = "`{}` has a gradient at some steps only: torch passes over it at others, MindSpore's optimizer moves it"
 
 
 @dataclass
@@ -75,3 +79,33 @@ def _layers(
     parts = unreached(owner, reached, NO_DEPS if decays or others else ever, scope, module, project)
     found = [(p, sure) for p, sure in parts if decays or not others or "[" not in p]  # run by what goes over them
     return LeftOut([p for p, sure in found if sure], [p for p, sure in found if not sure])
+
+
+def filled_at_times(event: Event, owner: Owner, filling: list[Event], records: Records, project: Project) -> str:
+    """Why a step is not translated: a part of an optimizer gets gradients from a backward call under a condition alone,
+    beside others that get them at every step; "" if there is none."""
+    if event.kind not in STEPS or owner.kind != "optimizer" or owner.plain or owner.owns is None or len(filling) < 2:
+        return ""
+    around = {id(a) for a in event.stmt.ancestors()}
+    asked = {id(e): [a for a in e.stmt.ancestors() if type(a.node) is cst.If and id(a) not in around] for e in filling}
+    sure = _reached([e for e in filling if not asked[id(e)]], records)
+    for branch in {id(a): a for tests in asked.values() for a in tests}.values():
+        sure |= _either_way(branch, filling, records)
+    for each in filling if sure else ():
+        for place in sorted(d for d in records.root_deps(each) if not any_overlap(frozenset({d}), sure)):
+            if any_overlap(frozenset({place}), owner.owns):
+                tests = [a.node.test for a in asked[id(each)] if isinstance(a.node, cst.If)]
+                if not all(same_at_every_step(t, each, owner, project) for t in tests):
+                    return AT_TIMES.format(place)
+    return ""
+
+
+def _reached(filling: list[Event], records: Records) -> frozenset[str]:
+    return frozenset().union(*(records.root_deps(e) for e in filling))
+
+
+def _either_way(branch: Stmt, filling: list[Event], records: Records) -> frozenset[str]:
+    """What the backward calls in both branches of a condition reach."""
+    ways = [{id(s) for s in block.walk()} for block in branch.blocks]
+    found = [_reached([e for e in filling if id(e.stmt) in way], records) for way in ways]
+    return found[0] & found[1] if len(found) > 1 else frozenset()

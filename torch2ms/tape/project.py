@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.derivatives.paths import drawing
 from torch2ms.tape.entries import left_to_others
-from torch2ms.tape.inside import Inside
+from torch2ms.tape.inside import inside
 from torch2ms.tape.ledger.beyond import weighted_parts
 from torch2ms.tape.silent import silent
 
@@ -204,15 +204,15 @@ def forwards_draw(project: Project) -> bool:
 
 def differentiate(work: list[FunctionInfo], project: Project) -> None:
     """The functions, and those they call, may run inside a gradient function."""
-    inside = Inside(project) if project.says(UNRECORDED) else None
+    if project.says(UNRECORDED):
+        for info in inside(project).reached([i for i in work if not i.differentiated], callees):
+            info.differentiated = True
+        return
     while work:
         info = work.pop()
-        if info.differentiated:
-            continue
-        info.differentiated = True
-        work += callees(info, project)
-        if inside is not None:
-            work += inside.of(info.scope.node, info.module)
+        if not info.differentiated:
+            info.differentiated = True
+            work += callees(info, project)
 
 
 def _counts(cls: ClassInfo) -> bool:

@@ -34,7 +34,7 @@ from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
-from torch2ms.tape.left_out import LeftOut, left_out
+from torch2ms.tape.left_out import LeftOut, filled_at_times, left_out
 from torch2ms.tape.uses.freezing import switched_behind, thaws
 from torch2ms.tape.uses.stored import unguarded
 
@@ -167,6 +167,8 @@ class Verdicts:
                     told = self.tells(every, stored if len(stored) == len(held) else [])
                     if left.surely and not (told and self.module.skips):
                         return NO_GRADIENT.format(left.surely[0])
+                if not owner.stored and (why := filled_at_times(event, owner, stored, self.records, self.project)):
+                    return why
                 held_back = owner.kind == "optimizer" and not owner.plain and not self.module.skips
                 around = (self.scope, self.module, self.project, self.records)
                 if held_back and thaws(owner, *around):

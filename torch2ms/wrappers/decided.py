@@ -180,7 +180,7 @@ def _always_kept(attr: str, holder: Value, module: ModuleInfo, project: Project)
     """Objects of the class keep in the attribute what they were made with, and nobody makes one without."""
     cls = project.find(holder.name, module) if holder.kind == "object" and holder.name else None
     init = cls.methods.get("__init__") if isinstance(cls, ClassInfo) else None
-    if init is None or init.cls is None or len(init.cls.lineage()) > 1 or init.cls.heirs():
+    if init is None or init.cls is None or len(init.cls.lineage()) > 1 or init.cls.below():
         return False
     writes = [
         (scope, stmt) for m in project.modules.values() for scope in m.scope.walk() for stmt in scope.body.walk()

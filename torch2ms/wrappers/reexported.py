@@ -28,7 +28,7 @@ def reexported(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore:
             continue
         writer = Reexported(module, project)
-        if writer.asks:
+        if writer.asks and writer.brings:
             made = writer.plain()
             if writer.changed:
                 plain[module.name] = made
@@ -102,6 +102,20 @@ class Reexported(Suites):
         homes = sources | {full for full in table if not is_foreign(full)}
         self.unseen = module.says(TORCHS) and module.imports.table.get("torch", "torch") != "torch"
         self.asks = self.unseen or any(_of_project(name, project) is not None for name in homes)
+
+    @property
+    def brings(self) -> bool:
+        """Something of torch may come through another module: most that import others are not gone through."""
+        if self.unseen or any(value.kind == "modulefile" for value in self.module.values.values()):
+            return True
+        for node in self.module.of_kind(cst.ImportFrom):
+            home = self.module.imports.source(node)
+            if is_foreign(home):
+                continue
+            names = () if isinstance(node.names, cst.ImportStar) else node.names
+            if not names or any(_origin(f"{home}.{dotted(alias.name)}", self.project) for alias in names):
+                return True
+        return False
 
     def whole(self) -> cst.Module:
         tree = super().whole()

@@ -21,7 +21,7 @@ from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.tape.inside import Inside
+from torch2ms.tape.inside import inside as inside_of
 from torch2ms.tape.project import callees
 from torch2ms.wrappers.conditional import IDLE
 from torch2ms.wrappers.suites import Made, Suites
@@ -147,20 +147,14 @@ def _kept(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | 
 
 def _inside(project: Project) -> set[int]:
     """Ids of the functions that may run in the forward of something, by their nodes."""
-    named = Inside(project)
+    named = inside_of(project)
     work: list[FunctionInfo] = []
     for module in project.modules.values():
         work += [i for i in module.functions.values() if i.cls is not None and i.name in LAYERS]
         for scope in module.scope.walk():
             if any(_goes_backward(stmt) for stmt in scope.body.walk()):
                 work += [i for stmt in scope.body.stmts for i in named.of(stmt.node, module)]
-    found: set[int] = set()
-    while work:
-        info = work.pop()
-        if id(info.scope.node) not in found:
-            found.add(id(info.scope.node))
-            work += [*callees(info, project), *named.of(info.scope.node, info.module)]
-    return found
+    return {id(info.scope.node) for info in named.reached(work, callees)}
 
 
 def _goes_backward(stmt: Stmt) -> bool:

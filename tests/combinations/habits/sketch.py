@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.combinations.drawing import Drawn
-from tests.combinations.several_networks import block, under
+from tests.combinations.drawing import Drawn, block, under
 
 __all__ = ["Sketch", "block", "under"]
 

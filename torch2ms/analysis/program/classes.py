@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
@@ -105,6 +104,8 @@ class ClassInfo:
 
     def attr(self, name: str) -> Value | None:
         """What its methods put into an attribute, or those of the classes above; else those of the classes below."""
+        if name in self.attrs:
+            return self.attrs[name]
         for cls in self.lineage():
             if name in cls.attrs:
                 return cls.attrs[name]
@@ -119,12 +120,22 @@ class ClassInfo:
         layers = any(v.kind == "module" and not v.name.endswith("Loss") for v in parts)
         return layers or any(v.leaf or v.kind in ("param", "params") for v in parts)
 
-    def below(self, seen: frozenset[int] = frozenset()) -> Iterator[ClassInfo]:
+    def below(self) -> list[ClassInfo]:
         """The classes that are derived from it."""
-        for child in self.children:
-            if id(child) not in seen and child is not self:
-                yield child
-                yield from child.below(seen | {id(self)})
+        return self._below
+
+    @cached_property
+    def _below(self) -> list[ClassInfo]:
+        found: dict[ClassInfo, None] = {}
+        waiting = [iter(self.children)]
+        while waiting:
+            child = next(waiting[-1], None)
+            if child is None:
+                waiting.pop()
+            elif child is not self and child not in found:
+                found[child] = None
+                waiting.append(iter(child.children))
+        return list(found)
 
     def overriding(self, name: str) -> list[FunctionInfo]:
         """The methods of subclasses that a call of this class's own method may reach instead."""
@@ -135,12 +146,25 @@ class ClassInfo:
             self.overridden[name] = list({id(info): info for info in own}.values())
         return self.overridden[name]
 
-    def lineage(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
-        found = [self]
-        for parent in self.parents:
-            if id(parent) not in seen and parent is not self:
-                found += parent.lineage(seen | {id(self)})
-        return found
+    def lineage(self) -> list[ClassInfo]:
+        """The class and those above it, in the order in which Python looks through them."""
+        return self._lineage
+
+    @cached_property
+    def _lineage(self) -> list[ClassInfo]:
+        done: list[ClassInfo] = []  # those above a class come before it; the last of its bases first
+        seen = {self}
+        waiting = [(self, iter(self.parents[::-1]))]
+        while waiting:
+            cls, above = waiting[-1]
+            parent = next(above, None)
+            if parent is None:
+                done.append(cls)
+                waiting.pop()
+            elif parent not in seen:
+                seen.add(parent)
+                waiting.append((parent, iter(parent.parents[::-1])))
+        return done[::-1]
 
     @cached_property
     def homes(self) -> frozenset[str]:
@@ -159,12 +183,9 @@ class ClassInfo:
         self.kind, self.torch_base = "object", ""
         self.attrs, self.bound = {}, {}
         self.parents, self.children, self.overridden = [], [], {}
-        self.__dict__.pop("homes", None)
+        self.unlink()
 
-    def heirs(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
-        """The classes below this one."""
-        found: list[ClassInfo] = []
-        for child in self.children:
-            if id(child) not in seen and child is not self:
-                found += [child, *child.heirs(seen | {id(self)})]
-        return found
+    def unlink(self) -> None:
+        """What was seen of the classes around it; they refer to each other."""
+        for known in ("_lineage", "_below", "homes"):
+            self.__dict__.pop(known, None)

@@ -15,7 +15,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.known.bases import BASES
-from torch2ms.analysis.program import flow
+from torch2ms.analysis.program import flow, mentioned
 from torch2ms.analysis.program.classes import ClassInfo as ClassInfo
 from torch2ms.analysis.program.classes import FunctionInfo as FunctionInfo
 from torch2ms.analysis.program.families import families
@@ -157,6 +157,10 @@ class ModuleInfo:
     def of_kind(self, kind: type[Node]) -> list[Node]:
         """The nodes of its tree that are of a class, parents first."""
         return self.kinds.get(kind, [])
+
+    quotes = cached_property(mentioned.quotes)
+    naming = cached_property(mentioned.naming)
+    attributes = cached_property(mentioned.attributes)
 
     @cached_property
     def uses_mindspore(self) -> bool:
@@ -404,9 +408,9 @@ class Project:
                 cls.methods.clear()
                 cls.parents.clear()
                 cls.overridden.clear()
-            module.__dict__.pop("named", None)
-            module.__dict__.pop("nodes", None)
-            module.__dict__.pop("kinds", None)
+                cls.unlink()
+            for known in ("named", "nodes", "kinds", "attributes"):
+                module.__dict__.pop(known, None)
             module.functions.clear()
             module.classes.clear()
             module.answers.clear()
@@ -425,6 +429,8 @@ class Project:
                 if isinstance(found, ClassInfo) and found is not cls:
                     cls.parents.append(found)
                     found.children.append(cls)
+        for cls in everything:
+            cls.unlink()  # it may have been asked while not all were linked
         for cls in everything:
             for ancestor in cls.lineage():
                 for base in ancestor.bases:

@@ -143,11 +143,12 @@ def reached_otherwise(project: Project) -> frozenset[int]:
                 makers.setdefault(info.name, []).append(info)
     found: set[int] = set()
     for module in project.modules.values() if makers else ():
-        seen: set[int] = set()
-        for node in descend(module.tree):
-            if type(node) is cst.Call and _called(node.func, module.value(node.func), module, project):
-                seen.add(id(node.func))
-            elif id(node) not in seen and (type(node) is cst.Name or type(node) is cst.Attribute):
+        calls = module.of_kind(cst.Call)
+        seen = {id(c.func) for c in calls if _called(c.func, module.value(c.func), module, project)}
+        names: list[cst.Name | cst.Attribute] = [*module.of_kind(cst.Name), *module.of_kind(cst.Attribute)]
+        for node in names:
+            perhaps = module.value(node).kind == "function" or type(node) is cst.Attribute and node.attr.value in makers
+            if perhaps and id(node) not in seen:
                 found |= {id(info) for info in _mentioned(node, makers, module, project)}
     return frozenset(found)
 

@@ -61,6 +61,17 @@ def left_out_at_times(
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
 
 
+def same_at_every_step(test: cst.BaseExpression, event: Event, owner: Owner, project: Project) -> bool:
+    """A condition around a backward call does not change while the program trains, which may be assumed."""
+    scope = event.stmt.block.scope
+    asked = _named_again({root(u) for u in expression_uses(test, event.stmt)}, scope, project)
+    if asked & (given_by_loops(scope, project) | _turning(event, owner)) or _rebound(test, event, project):
+        return False
+    if asked - scope.locals or asked & set(scope.params):
+        owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
+    return True
+
+
 def _named_again(asked: set[str], scope: Scope, project: Project) -> set[str]:
     """The names of a condition; for one that only names an attribute which nothing changes, what has the attribute.
 

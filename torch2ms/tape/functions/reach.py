@@ -212,7 +212,7 @@ class Reach:
 
 def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
     """A class with those above and below it, in the order in which the project has them."""
-    near = {id(c): c for c in (*own.lineage(), *own.heirs())}
+    near = {id(c): c for c in (*own.lineage(), *own.below())}
     if len(near) == 1:
         return [own]
     order = _order(project)

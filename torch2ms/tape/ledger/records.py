@@ -66,7 +66,7 @@ class Records:
             self.outside |= {o.place.partition(".")[0] for o in self.owners} - self.scope.locals
         for event in events:
             meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
-            if event.kind == "fill" and [o.filled_by(event) for o in meant] != [True]:
+            if event.kind == "fill" and (not meant or not all(o.filled_by(event) for o in meant)):
                 event.kind = "grad_loop"  # it writes to some of them, or to those of several
         for event in events:
             if zeroes(event) and any(o.cleared_in_part([event]) for o in self.owners):
@@ -171,14 +171,13 @@ class Records:
 
     def lost_fills(self) -> list[Event]:
         """Loops that fill gradients which nothing in the scope uses: they are meant for others."""
-        found = []
-        for event in (e for e in self.events if e.kind == "fill"):
-            inner = set(map(id, event.stmt.walk()))
-            others = [e for e in self.events if e.kind in LOADS and id(e.stmt) not in inner]
-            number = self.number[id(event)]
-            if not any(number == n for o in self.owners for e in others for n, _ in self._held_of(e, o)):
-                found.append(event)
-        return found
+        return [e for e in self.events if e.kind == "fill" and not self.taking(e)]
+
+    def taking(self, fill: Event) -> list[Owner]:
+        """The owners that use what a loop fills."""
+        inner, number = set(map(id, fill.stmt.walk())), self.number[id(fill)]
+        others = [e for e in self.events if e.kind in LOADS and id(e.stmt) not in inner]
+        return [o for o in self.owners if any(number == n for e in others for n, _ in self._held_of(e, o))]
 
     def _held_of(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
         return self.held(event, owner) if owners.concerns(event, owner, self.owners) else frozenset()

@@ -57,8 +57,10 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
             clip_norm(event, several or [owner], events, plan, writer)
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], events, plan, writer)
+        elif event.kind == "fill" and len(takers := _taking(event, several or [owner], records)) == 1:
+            plan_fill(event, takers[0], plan)
         elif event.kind == "fill":
-            plan_fill(event, owner, plan)
+            plan.refuse(event.stmt, refusal(event, "several optimizers take the gradients that it fills"))
         elif event.kind == "leaf_grad" and filled(event, events):
             continue
         elif len(several) > 1:
@@ -68,6 +70,11 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif not plan_comprehension(event, owner, module, plan, writer, _empty(event, owner, records)):
             _leaf(event, owner, plan, writer)
     return ""
+
+
+def _taking(event: Event, owners: list[Owner], records: Records) -> list[Owner]:
+    """Those of several owners of the same parameters that use what a loop fills: an inner optimizer does not."""
+    return owners if len(owners) < 2 else [o for o in owners if o in records.taking(event)]
 
 
 def _empty(event: Event, owner: Owner, records: Records) -> bool:

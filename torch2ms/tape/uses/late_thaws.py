@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import libcst as cst
 
@@ -167,10 +168,18 @@ class _Order:
 
     def _calls(self, make: Make) -> Iterator[Make]:
         """The statements that call the function; of what they give it, and get, the optimizer holds something."""
+        for scope, module, stmt in self.calling.get(called_as(make.scope), ()):
+            yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
+
+    @cached_property
+    def calling(self) -> dict[str, list[tuple[Scope, ModuleInfo, Stmt]]]:
+        """The simple statements of the project by the names that they call."""
+        found: dict[str, list[tuple[Scope, ModuleInfo, Stmt]]] = {}
         for scope, module in self.scopes:
             for stmt in scope.body.walk():
-                if not stmt.blocks and any(name_called(c) == called_as(make.scope) for c in stmt.calls):
-                    yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
+                for name in {name_called(c) for c in stmt.calls} if not stmt.blocks else ():
+                    found.setdefault(name, []).append((scope, module, stmt))
+        return found
 
     def switches(self, scope: Scope, module: ModuleInfo) -> list[Toggle]:
         if id(scope) not in self.seen:
