@@ -15,6 +15,25 @@ class WatchedReLU(nn.ReLU):
         return watched_relu(x)
 
 
+def watched_clamp(x, min=None, max=None):
+    """MindSpore's makes a bound of NaN on a CPU, and who looks for NaN does not find it."""
+    made = x if min is None else ops.clamp(x, min=min)
+    made = made if max is None else ops.clamp(made, max=max)
+    return ops.where(ops.isnan(x), x, made) if x.is_floating_point() else made
+
+
+class WatchedReLU6(nn.ReLU6):
+    """One that keeps NaN, for those who look for it."""
+
+    def construct(self, x):
+        return watched_clamp(x, 0, 6)
+
+
+def watched_softplus(x, beta=1, threshold=20):
+    """MindSpore's makes infinity of NaN on a CPU."""
+    return ops.where(ops.isnan(x), x, ops.softplus(x, beta, threshold))
+
+
 class SELU(nn.Cell):
     def construct(self, x):
         return 1.0507009873554805 * (ops.relu(x) + 1.6732632423543772 * (ops.exp(ops.clamp(x, max=0.0)) - 1))
