@@ -24,6 +24,11 @@ CHANGING = {"data", "grad", "requires_grad", "requires_grad_", "register_hook", 
 AROUND: list[tuple[type[cst.CSTNode], str]] = [(cst.Attribute, "value"), (cst.Subscript, "value")]
 AROUND += [(kind, "target") for kind in (cst.AssignTarget, cst.AugAssign, cst.Del)]
 OTHERS = {"unknown", "param", "object", "tensor"}  # what may be the module, as far as is seen
+# what gives something else for a pair than for the complex number, in loops over parameters
+MEASURING = set(
+    "abs abs_ absolute pow pow_ square sign sgn sqrt sqrt_ conj real imag angle max min amax amin clamp clamp_ prod "
+    "std var addcmul addcmul_ addcdiv addcdiv_".split()
+)
 WHY = (
     "a pair of real numbers for each complex one, as torch's optimizers see it: MindSpore's take no complex weights; "
     "assumed: nobody counts them, or asks for their shape, but through their class"
@@ -41,7 +46,21 @@ def paired(project: Project) -> dict[str, Plain]:
                 reads = _reads(cls, name, project)
                 for where, node in [(module.name, v) for v in values] + reads if reads is not None else []:
                     found.setdefault(where, set()).add(id(node))
+    if found and any(map(_measures, project.modules.values())):
+        return {}  # refused as complex weights
     return {name: _Pairs(project.modules[name], nodes).plain() for name, nodes in found.items()}
+
+
+def _measures(module: ModuleInfo) -> bool:
+    """An optimizer of the project's own, or a loop over parameters, may ask for the size or sign of each number."""
+    if any(base.startswith("torch.optim") for cls in module.classes.values() for base in (cls.torch_base, *cls.bases)):
+        return True
+    loops: list[cst.CSTNode] = [n for n in module.of_kind(cst.For) if "param" in code(n.iter)]
+    for kind in (cst.GeneratorExp, cst.ListComp, cst.DictComp, cst.SetComp):
+        loops += [n for n in module.of_kind(kind) if "param" in code(n.for_in.iter)]
+    inside = [inner for loop in loops for inner in descend(loop)]
+    asked = any(type(n) is cst.Attribute and n.attr.value in MEASURING for n in inside)
+    return asked or any(type(n) is cst.BinaryOperation and type(n.operator) is cst.Power for n in inside)
 
 
 def _torch(module: ModuleInfo) -> str:

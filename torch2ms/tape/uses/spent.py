@@ -18,9 +18,14 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.plan import Plan
 
-BOUND = re.compile(r"\b\w+\s*=\s*[\w.]+\.(?:named_)?parameters\(\)\s*(?:$|[#;])", re.MULTILINE)
+BOUND = re.compile(
+    r"\b\w+\s*=\s*(?:[\w.]+\.(?:named_)?parameters\(\)\s*(?:$|[#;])"
+    r"|(?:filter|map|iter|(?:\w+\.)?chain(?:\.from_iterable)?)\(|\(\s*\w+\s+for\b)",
+    re.MULTILINE,
+)
 CLIPPED = re.compile(r"clip_grad_(?:norm|value)_\(\s*\w+\s*,")  # of a name, maybe a parameter of a function
 GIVING = ("parameters", "named_parameters")
+LAZY = {"filter", "map", "iter", "chain", "itertools.chain", "chain.from_iterable", "itertools.chain.from_iterable"}
 TAKING = {"list", "tuple", "sum", "sorted", "set", "map", "filter", "zip", "enumerate", "any", "all", "max", "min"}
 WHY = "torch's iterator over parameters gives each of them once, and was used before: what stands here finds none"
 TODO = "leave this out to train as torch does, or ask for the parameters again if it is to find them"
@@ -30,24 +35,40 @@ def refuse_spent(scope: Scope, module: ModuleInfo, project: Project, plan: Plan)
     """Mark what finds such an iterator spent, and would find a list in MindSpore."""
     if module.uses_mindspore or not (module.says(BOUND) or module.says(CLIPPED)):
         return
-    for name, made in (*_bound(scope, module), *_handed(scope, module, project)):
-        uses = [(s, sure) for s in scope.body.walk() if s is not made and (sure := _use(s, name, module)) is not None]
+    listed = [(name, made, False) for name, made in (*_bound(scope, module), *_handed(scope, module, project))]
+    for name, made, taken in (*listed, *_kept(scope, module)):
+        uses = _uses(scope, name, made, module)
         for number, (stmt, _) in enumerate(uses):
-            spent = any(sure and not before.excludes(stmt) for before, sure in uses[:number])
+            spent = taken or any(sure and not before.excludes(stmt) for before, sure in uses[:number])
             if spent or uses[number][1] and _again(stmt, made):
                 what = f"`{name}`, an iterator that was used before"
                 plan.refuse(stmt, Finding("T2M505", Tier.REFUSED, what, WHY, TODO, stmt.lineno))
                 break
 
 
+def _uses(scope: Scope, name: str, made: Stmt | None, module: ModuleInfo) -> list[tuple[Stmt, bool]]:
+    return [(s, sure) for s in scope.body.walk() if s is not made and (sure := _use(s, name, module)) is not None]
+
+
 def _bound(scope: Scope, module: ModuleInfo) -> Iterator[tuple[str, Stmt | None]]:
     """The names of iterators that the scope makes itself, bound once."""
     for stmt in scope.body.walk():
         node = stmt.node
-        if type(node) is cst.Assign and len(node.targets) == 1 and _gives(node.value, module):
+        if type(node) is cst.Assign and len(node.targets) == 1 and _is_iterator(node.value, module):
             name = dotted(node.targets[0].target)
-            if name.isidentifier() and sum(name in s.defs for s in scope.body.walk()) == 1:
+            if name and sum(name in s.defs for s in scope.body.walk()) == 1:
                 yield name, stmt
+
+
+def _kept(scope: Scope, module: ModuleInfo) -> Iterator[tuple[str, Stmt | None, bool]]:
+    """The iterators that another method keeps in an attribute, and whether one that is not this takes them."""
+    info = module.functions.get(id(scope))
+    methods = [i.scope for i in info.cls.methods.values()] if info is not None and info.cls is not None else []
+    for other in (m for m in methods if m is not scope):
+        for name, made in _bound(other, module):
+            if name.startswith("self.") and sum(name in s.defs for m in methods for s in m.body.walk()) == 1:
+                elsewhere = (u for m in methods if m is not scope for u in _uses(m, name, made, module))
+                yield name, None, any(sure for _, sure in elsewhere)
 
 
 def _handed(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple[str, Stmt | None]]:
@@ -62,7 +83,7 @@ def _handed(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tupl
     calls = [(c, m) for s, m in stmts for c in s.calls if _may_call(c, scope.name, m)]
     for name in names:
         given = [(a[name].value, m) for c, m in calls if name in (a := bound_arguments(info, c))]
-        if given and all(_gives(node, m) for node, m in given):
+        if given and all(_is_iterator(node, m) for node, m in given):
             yield name, None
 
 
@@ -70,6 +91,12 @@ def _may_call(call: cst.Call, name: str, module: ModuleInfo) -> bool:
     if name == "__call__":
         return module.value(call.func).kind == "object"
     return dotted(call.func).rpartition(".")[2] == name
+
+
+def _is_iterator(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`net.parameters()`, or what goes through it as it is gone through itself."""
+    lazy = type(node) is cst.GeneratorExp or type(node) is cst.Call and dotted(node.func) in LAZY
+    return _gives(node, module) or lazy and any(_gives(n, module) for n in descend(node))  # type: ignore[arg-type]
 
 
 def _gives(node: cst.BaseExpression, module: ModuleInfo) -> bool:
@@ -92,10 +119,13 @@ def _use(stmt: Stmt, name: str, module: ModuleInfo) -> bool | None:
     inner = {id(n) for n in stmt.nodes if type(n) is cst.Lambda for n in descend(n)}
     found: bool | None = None
     for call in stmt.calls:
-        if id(call) not in inner and any(dotted(a.value) == name for a in call.args):
-            short = dotted(call.func)
-            value = module.value(call)
-            found = found or short in TAKING or _clips(call) or value.kind == "optimizer"
+        if id(call) in inner:
+            continue
+        if any(dotted(a.value) == name for a in call.args):
+            found = found or dotted(call.func) in TAKING or _clips(call)
+        if module.value(call).kind == "optimizer":  # `Adam([{"params": params}])`
+            given = (n for a in call.args for n in descend(a.value))
+            found = found or any(type(n) in (cst.Name, cst.Attribute) and dotted(n) == name for n in given)
     loops = (n for n in stmt.nodes if type(n) is cst.CompFor) if stmt.is_small else ()
     return True if any(dotted(n.iter) == name for n in loops) else found
 
