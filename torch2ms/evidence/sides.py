@@ -190,11 +190,11 @@ def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             if isinstance(total, torch.Tensor) and job["grad"]:
                 found = torch.autograd.grad(total, [names[n] for n in job["grad"]], allow_unused=True)
                 grads = [
-                    np.zeros(names[n].shape, np.float32) if g is None else g.numpy()
+                    np.zeros(names[n].shape, np.float32) if g is None else g.resolve_neg().numpy()
                     for n, g in zip(job["grad"], found, strict=True)
                 ]
             counted = [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad for o in outs]
-            shown = [plain(o, lambda v: v.detach().numpy(), torch.Tensor) for o in outs]
+            shown = [plain(o, lambda v: v.detach().resolve_conj().resolve_neg().numpy(), torch.Tensor) for o in outs]
             result: dict[str, Any] = {"outs": shown, "counted": counted, "grads": grads}
         except Exception as error:  # the report shows whatever a snippet raises
             result = {"error": f"{type(error).__name__}: {error}"}
