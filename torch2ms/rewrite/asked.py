@@ -10,6 +10,10 @@ from torch2ms.api import apply_attribute
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
+OF_KINDS = dict.fromkeys(("in_features", "out_features"), "Dense") | dict.fromkeys(
+    ("num_embeddings", "embedding_dim"), "Embedding")  # fmt: skip
+OTHERWISE = ("in_channels", "out_channels", "groups", "track_running_stats", "num_batches_tracked", "running_mean",
+             "running_var")  # other layers of MindSpore have these than of torch, or none
 OF_TENSORS = ("detach", "backward", "grad_fn", "is_cuda", "element_size", "cpu")  # what programs know a tensor by
 
 
@@ -33,6 +37,8 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
         work.notes.findings.append(Finding("T2M601", tier, f"hasattr(x, {name!r})", why))
         kind = cst.Attribute(cst.Name(work.alias("ms")), cst.Name("Tensor"))
         return cst.Call(cst.Name("isinstance"), [updated.args[0], updated.args[1].with_changes(value=kind)])
+    if owner.kind == "module" and not owner.name and not _of_the_project(name, work):
+        return _of_any_layer(name, updated, work)
     rule = work.rules.find(f"{owner.name}.{name}") if owner.kind == "module" else None
     if rule is None or not rule.attribute:
         return None
@@ -43,6 +49,25 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
     work.tell("T2M505", f"hasattr(layer, {name!r})", f"MindSpore calls it {made.attr.value}")
     renamed = updated.args[1].with_changes(value=cst.SimpleString(repr(made.attr.value)))
     return updated.with_changes(args=[updated.args[0], renamed])
+
+
+def _of_the_project(name: str, work: Translation) -> bool:
+    return any(cls.attr(name) is not None for m in work.project.modules.values() for cls in m.classes.values())
+
+
+def _of_any_layer(name: str, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """A layer of any kind is told by an attribute: by its class, where one alone has the attribute."""
+    if name in OTHERWISE:
+        why = "other layers of MindSpore have such an attribute than of torch"
+        work.refuse("T2M605", f"hasattr(layer, {name!r})", why, "ask for its class with isinstance")
+        return updated
+    if name not in OF_KINDS:
+        return None
+    kind = OF_KINDS[name]
+    work.notes.needs.add("nn")
+    work.notes.findings.append(Finding("T2M505", Tier.ASSUMED, f"hasattr(layer, {name!r})", f"only nn.{kind} has it"))
+    made = cst.Attribute(cst.Name(work.alias("nn")), cst.Name(kind))
+    return cst.Call(cst.Name("isinstance"), [updated.args[0], updated.args[1].with_changes(value=made)])
 
 
 def _of_torch(name: str, owner: str, work: Translation) -> cst.BaseExpression | None:

@@ -11,6 +11,7 @@ import libcst as cst
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
+from torch2ms.analysis.evaluation.bound_later import bound_later
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
@@ -73,6 +74,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     args = [ev.ev(arg.value) for arg in node.args]
     modules = frozenset(a.place for a in args if a.kind == "module" and a.place)
     given = Given(node, args, joined_deps(args) | modules)
+    if any(a.kind == "function" for a in args):
+        bound_later(given, ev)
     if target.kind == "api" or target.kind == "dtype" and target.name.startswith("numpy."):  # `np.int64(1)`
         value = api_call(target.name, given)
         if value is None:

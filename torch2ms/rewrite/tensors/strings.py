@@ -12,12 +12,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import EITHER
 from torch2ms.rewrite.inplace.sharing import is_parameter
+from torch2ms.rewrite.layers import class_names
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
-CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
-           "ModuleDict": "CellDict", "Module": "Cell"} | {
-               f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
 TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
 PICKLE = re.compile(r"\.pkl(?=['\"]*$)")
@@ -38,8 +36,12 @@ def plain(
         why, todo = "the program looks it up by its name", "write the name of MindSpore's class and its arguments"
         work.refuse("T2M608", f"name of {named} in a text", why, todo)
         return updated
-    name = CLASSES.get(named) if id(original) in where.class_names and not work.mixed else None
+    name = class_names.CLASSES.get(named) if id(original) in where.class_names and not work.mixed else None
     if name is None:
+        compared = id(original) in where.class_names and not work.mixed and bool(named)
+        if compared and not class_names.told_alike(named) and class_names.written_out(work):
+            why, todo = "names of MindSpore's classes have it elsewhere", "write the whole name of the class"
+            work.refuse("T2M608", f"part of the name of a class: {original.value}", why, todo)
         return updated
     work.tell("T2M508", f"the class name {original.value}", f"{name!r} in MindSpore")
     return updated.with_changes(value=original.value.replace(named, name))

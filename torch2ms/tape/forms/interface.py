@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import expression_uses, root
@@ -24,6 +25,7 @@ from torch2ms.tape.ledger.ledger import Owner
 MOVED = re.compile("to|cuda|cpu|float|type|contiguous|clone")
 PLAIN = {"int", "float", "str", "bool", "none"}
 OF_TENSORS = {"shape", "dtype", "device", "data", "grad", "grad_fn", "requires_grad", "T", "mT", "ndim", "real", "imag"}
+UNREADABLE = (cst.Try, cst.TryStar, cst.With, cst.Match)
 NOT_RETURNED = {
     "object",
     "function",
@@ -202,14 +204,24 @@ def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bo
     """A function, a class or an object that each turn makes: gradient functions do not take them all, the closure sees
     it."""
     kinds = writer.kinds(name, stmts)
-    if name in {d for s in stmts for d in s.all_defs} or kinds & {"module", "tensor", "param"}:
+    named = [n for s in stmts for n in s.nodes if type(n) is cst.Name and n.value == name]
+    if name in {d for s in stmts for d in s.all_defs} or kinds & {"tensor", "param"}:
+        return False
+    if "module" in kinds and not any(_unreadable(writer.module.value(n), writer) for n in named):
         return False
     makers = [s.node for s in loop.walk() if name in s.defs]
-    named = [n for s in stmts for n in s.nodes if type(n) is cst.Name and n.value == name]
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
     made: tuple[type[cst.CSTNode], ...] = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
     made = (*made, cst.For) if kinds == {"object"} else made
     return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)
+
+
+def _unreadable(cell: Value, writer: Writer) -> bool:
+    """MindSpore reads the source of a cell that a gradient function is given, and fails at what it does not know."""
+    cls = class_of(cell, writer.module, writer.project) if writer.project is not None else None
+    forward = cls.method("forward") if cls is not None else None
+    stmts = list(forward.scope.body.walk()) if forward is not None else []
+    return any(isinstance(s.node, UNREADABLE) or any(type(n) is cst.NamedExpr for n in s.nodes) for s in stmts)
 
 
 def leaves_first(call: Call, params: list[str]) -> list[str]:
