@@ -212,7 +212,7 @@ def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bo
     makers = [s.node for s in loop.walk() if name in s.defs]
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
     made: tuple[type[cst.CSTNode], ...] = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
-    made = (*made, cst.For) if kinds == {"object"} else made
+    made = (*made, cst.For) if kinds <= {"object", "function", "unknown"} else made
     return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)
 
 
