@@ -7,6 +7,7 @@ the last item depends on all of them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,6 +18,7 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.along import carried_along
 from torch2ms.tape.forward.choices import LAYERS, moving
 from torch2ms.tape.forward.differing import NOTHING, Lists, real
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS
@@ -29,14 +31,16 @@ def fixed(
     stmts: list[Stmt], module: ModuleInfo, lists: Lists, project: Project
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """The items that statements take, and the lists of layers that not all of them take part in."""
-    found = list(_items(stmts, module, lists)) if project.says(LISTS) else []
+    found = list(_items(stmts, module, lists, project)) if project.says(LISTS) else []
     for text, places in dict.fromkeys((text, places) for text, _, places in found):
         taken = [item for other, item, _ in found if other == text]
         if not all(_whole(place.rpartition(".")[2], taken, project) for place in places):
             yield text, places
 
 
-def _items(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tuple[str, object, frozenset[str]]]:
+def _items(
+    stmts: list[Stmt], module: ModuleInfo, lists: Lists, project: Project
+) -> Iterator[tuple[str, object, frozenset[str]]]:
     """What items are taken of, what each is called, and the lists of layers behind it."""
     yield from _layers(stmts, module)
     for stmt in stmts:
@@ -45,15 +49,23 @@ def _items(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tupl
                 if places := _behind(module.value(node.value), lists):
                     index = node.slice[0].slice
                     item = constant(index.value) if type(index) is cst.Index else None
-                    yield code(node.value), item, places
+                    if not _container(module.value(node.value), item):
+                        yield code(node.value), item, places
         if isinstance(stmt.node, cst.Assign) and isinstance(target := stmt.node.targets[0].target, cst.Tuple):
             for element, value in _unpacked(target, module.value(stmt.node.value)):
                 if places := _behind(value, lists):
                     used = {u for s in stmts if s is not stmt for u in s.uses}
                     names = [dotted(e.value) for e in element.elements]
-                    for number, name in enumerate(names) if not used.issuperset(names) else ():
-                        if name in used:
-                            yield code(element), number, places
+                    taken = [number for number, name in enumerate(names) if name in used]
+                    every = len(taken) == len(names)
+                    if not every and not carried_along(stmt.node.value, taken, len(names), module, project):
+                        yield from ((code(element), n, places) for n in taken if not _container(value, n))
+
+
+def _container(value: Value, item: object) -> bool:
+    """An item that holds results itself: what is taken of it decides."""
+    known = value.items is not None and isinstance(item, int) and -len(value.items) <= item < len(value.items)
+    return known and value.items[item].kind in HOLDERS  # type: ignore[index, call-overload]
 
 
 def _layers(stmts: list[Stmt], module: ModuleInfo) -> Iterator[tuple[str, object, frozenset[str]]]:
@@ -94,9 +106,12 @@ def _unpacked(target: cst.Tuple, value: Value) -> Iterator[tuple[cst.Tuple, Valu
 
 
 def _behind(value: Value, lists: Lists) -> frozenset[str]:
-    """The lists of layers behind a container whose items are not known one by one."""
-    if value.kind not in HOLDERS or value.items:
+    """The lists of layers behind a container, where it is not known which layer each of its items is of."""
+    if value.kind not in HOLDERS:
         return NOTHING
+    if value.items:  # which layer of a list each is from, is not seen
+        several = Counter(d for item in value.items for d in real(item))
+        return frozenset(d for d, count in several.items() if count > 1 and lists(d))
     return frozenset(d for d in real(value) if lists(d))
 
 

@@ -1,0 +1,98 @@
+"""Results that carry everything along: `return out, hidden`, of which `out` went through every layer in a row."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.tape.forward.differing import real
+
+
+def carried_along(
+    node: cst.BaseExpression, taken: list[int], count: int, module: ModuleInfo, project: Project
+) -> bool:
+    """A call returns so many things, written out, and one of those that are taken depends on all that the others do."""
+    info = _called(node, module, project) if isinstance(node, cst.Call) else None
+    ends = [(s, _elements(s)) for s in info.scope.body.walk()] if info is not None else []
+    tuples = [(s, elements) for s, elements in ends if len(elements) == count]
+    return info is not None and bool(tuples) and all(_all_in_one(s, e, taken, info, project) for s, e in tuples)
+
+
+def _elements(stmt: Stmt) -> list[cst.BaseExpression]:
+    """What a statement returns, written out one by one."""
+    value = stmt.node.value if isinstance(stmt.node, cst.Return) else None
+    return [e.value for e in value.elements] if isinstance(value, cst.Tuple) else []
+
+
+def _all_in_one(
+    end: Stmt, elements: list[cst.BaseExpression], taken: list[int], info: FunctionInfo, project: Project
+) -> bool:
+    depends = [real(info.module.value(e)) for e in elements]
+    every = frozenset().union(*depends)
+    return any(depends[n] == every and _uncut(elements[n], end, info, project) for n in taken)
+
+
+def _called(node: cst.Call, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    value = module.value(node.func)
+    if value.kind == "module":
+        cls = class_of(value, module, project)
+        return cls.method("forward") if cls is not None else None
+    found = project.find(value.name, module) if value.kind == "function" else None
+    return found if isinstance(found, FunctionInfo) else None
+
+
+def _uncut(node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, project: Project) -> bool:
+    """Nothing on the way to an expression goes through a container of results, takes a part that is written out, or
+    what the last turn of a loop left of layers that each work for themselves."""
+    stmts = list(info.scope.body.walk())
+    seen: set[tuple[str, int]] = set()
+    waiting: list[tuple[cst.CSTNode, Stmt]] = [(node, stmt)]
+    while waiting:
+        whole, reader = waiting.pop()
+        for part in descend(whole):
+            if type(part) is cst.Subscript and not isinstance(_index(part), cst.Name) or _holds(part, info, project):
+                return False
+            if type(part) is not cst.Name:
+                continue
+            for made in (s for s in stmts if part.value in s.defs and _reaches(s, reader)):
+                if not _carries(made, part.value):
+                    return False
+                if (part.value, id(made)) not in seen and isinstance(made.node, (cst.Assign, cst.AugAssign)):
+                    seen.add((part.value, id(made)))
+                    waiting.append((made.node.value, made))
+    return True
+
+
+def _reaches(made: Stmt, reader: Stmt) -> bool:
+    """What is bound above a statement, or in another turn of a loop around both."""
+    loops = {id(a) for a in reader.ancestors() if a.is_loop}
+    return made.number < reader.number or any(id(a) in loops for a in made.ancestors())
+
+
+def _holds(node: cst.CSTNode, info: FunctionInfo, project: Project) -> bool:
+    """A list, tuple or dict of results, other than the output and the state of a recurrent layer."""
+    if not isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
+        return False
+    value = info.module.value(node)
+    if value.kind not in ("list", "tuple", "dict") or not real(value):
+        return False
+    layer = info.module.value(node.func) if isinstance(node, cst.Call) else None
+    return layer is None or layer.kind != "module" or class_of(layer, info.module, project) is not None
+
+
+def _index(node: cst.Subscript) -> cst.BaseExpression | None:
+    part = node.slice[0].slice
+    whole = isinstance(part, cst.Index) and constant(part.value) is ...
+    return part.value if whole and isinstance(part, cst.Index) else None
+
+
+def _carries(stmt: Stmt, name: str) -> bool:
+    """What a turn of a loop binds, it makes of what the turn before left, or another statement of it does."""
+    loop = next((a for a in stmt.ancestors() if a.is_loop), None)
+    if loop is None:
+        return True
+    first = next(s for block in loop.blocks for s in block.stmts if name in s.all_uses or name in s.all_defs)
+    return name in first.all_uses
