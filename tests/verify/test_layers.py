@@ -15,6 +15,7 @@ VARIANTS = {
     "Mirrored": ("nn.Conv2d(4, 6, 3, padding=1, padding_mode='reflect')", "self.Mirrored(im)"),
     "Padded": ("nn.Embedding(9, 5, padding_idx=0)", "self.Padded(k)"),
     "Renormed": ("nn.Embedding(9, 5, max_norm=1.0)", "self.Renormed(k)"),
+    "Plain": ("nn.BatchNorm2d(4, affine=False)", "self.Plain(im)"),
     "Cumulative": ("nn.BatchNorm2d(4, momentum=None)", "self.Cumulative(im)"),
     "Tracked": ("nn.InstanceNorm2d(4, affine=True, track_running_stats=True)", "self.Tracked(im)"),
     "NoBias": ("nn.LayerNorm(6, bias=False)", "self.NoBias(s)"),
@@ -74,6 +75,10 @@ def test_every_layer_starts_like_torch(report: Report) -> None:
     assert report.agrees, cli_table(report)
 
 
-@pytest.mark.parametrize("layer", CHOSEN)
+def test_a_layer_without_weights_has_its_buffers_compared(report: Report) -> None:
+    assert not [note for note in report.notes if "(running_mean" in note or "no torch layer" in note]
+
+
+@pytest.mark.parametrize("layer", sorted(CHOSEN.keys() - {"Plain"}))  # which has buffers alone
 def test_gradients_of_every_layer_were_compared(layer: str, report: Report) -> None:
     assert any(layer in name.split(".") for name in report.parameters), list(report.parameters)

@@ -174,7 +174,7 @@ class MindSporeSide:
             claimed.add(name)
             values.append((entry["name"], name, fitted))
         left = [n for n in own if n not in claimed and not n.rpartition(".")[2].startswith("moving_")]
-        return None if left else values
+        return None if any(own[n].requires_grad for n in left) else values  # `affine=False`: frozen ones and zeros
 
     def uid_of(self, parameter: Any) -> str:
         """The torch construction record a parameter was filled from, "" if none."""
