@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
@@ -140,7 +140,7 @@ class Augmented:
             return None
         if unsure and self.given_by_callers(stmt, target, tensors=not shown):
             return self.written_into(stmt, target, node)
-        others = stmt.muts - {name}  # other names of the same memory
+        others = {o for o in stmt.muts - {name} if not _changed_by_call(o, name, stmt)}  # names of the same memory
         if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
             return None
         others |= holders(name, stmt, self.module, self.writer.project)
@@ -263,6 +263,17 @@ def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
         if name in stmt.uses and any(dotted(bound) == name for n in stmt.nodes for bound in _bounds(n)):
             return True
     return False
+
+
+def _changed_by_call(place: str, name: str, stmt: Stmt) -> bool:
+    """`total += net.update(x)`: the call changes what `net` has, and `total` began as something of its own."""
+    parts = [part for call in stmt.calls for part in (call.func, *(a.value for a in call.args))]
+    if root(place) not in {root(use) for part in parts for use in expression_uses(part, stmt)}:
+        return False
+    made = [s.node for s in stmt.block.scope.body.walk() if name in s.defs and type(s.node) is not cst.AugAssign]
+    values = [node.value if isinstance(node, cst.Assign) else None for node in made]
+    computed = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer, cst.Float)
+    return name not in stmt.block.scope.params and all(isinstance(value, computed) for value in values)
 
 
 def _starts_as_number(name: str, scope: Scope) -> bool:

@@ -7,6 +7,7 @@ import importlib
 import itertools
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
@@ -23,6 +24,7 @@ from torch2ms.verify.sides.session import Quiet, Session, Unavailable
 from torch2ms.verify.sides.statements import Statements
 from torch2ms.verify.trace import Array, key_of
 
+ALONE = 3  # references to a module of which the program has none: from the list of layers, a variable and the count
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -186,8 +188,13 @@ class TorchSide:
 
     def finish(self) -> None:
         """Record what the layers and the program's own modules hold at the end."""
+        modules = [module for _, module in (*self.layers, *self.owned.modules)]
+        places = Counter(value.data_ptr() for module in modules for value in _tensors(module))
+        del modules
         for identity, module in self.layers:
             values = dict([*module.named_parameters(), *module.named_buffers()])
+            if sys.getrefcount(module) <= ALONE and any(places[v.data_ptr()] > 1 for v in values.values()):
+                continue  # gone but for its memory, which `nn.Parameter(layer.weight.data)` of another uses on
             kept = {
                 name: {"value": self.trace.sample(to_array(value)), "name": self._display(module, name)}
                 for name, value in values.items()
@@ -397,6 +404,11 @@ def plain_classes() -> list[str]:
     found = [c for c in object.__subclasses__() if c.__module__.partition(".")[0] not in known]
     homes = {c.__module__: getattr(sys.modules.get(c.__module__), "__file__", None) or "" for c in found}
     return sorted({c.__name__ for c in found if "site-packages" not in homes[c.__module__]})
+
+
+def _tensors(module: Any) -> list[Any]:
+    """A module's own parameters and buffers, without those of its parts."""
+    return [v for v in (*module._parameters.values(), *module._buffers.values()) if v is not None and v.numel()]
 
 
 def _own_buffers(module: Any) -> dict[str, Any]:
