@@ -243,6 +243,7 @@ class CellWriter:
         local = {n for scope in nested for n in scope.locals}
         found: dict[str, str] = {}
         networks: set[str] = set()
+        values: set[str] = set()
         owned = {id(n.value): n for n in nodes if isinstance(n, cst.Attribute)}
         for node in _reads(nodes):
             name = node.value
@@ -270,12 +271,14 @@ class CellWriter:
                 raise NoFit(f"its forward uses `{place}`, which is no network, tensor or number")
             if value.kind == "module" and not self.module.weightless(value):
                 networks.add(place)
+            if value.kind not in ("module", "lossfn"):
+                values.add(place)
             found.setdefault(place.rpartition(".")[2], place)
             if found[place.rpartition(".")[2]] != place:
                 raise NoFit("two things its forward uses have the same short name")
         if len(networks) > 1 and self.project.says(NAMING):
             raise NoFit("names of parameters are read, which a cell of several networks changes when it runs")
-        self.constant(set(found.values()), loop)
+        self.constant(set(found.values()), loop, values)
         return found
 
     def visible(self, name: str) -> bool:
@@ -287,15 +290,19 @@ class CellWriter:
             scope = scope.parent
         return False
 
-    def constant(self, places: set[str], loop: Stmt) -> None:
-        """What the cell is given above the loop stays the same inside it, whatever the loop calls."""
+    def constant(self, places: set[str], loop: Stmt, values: set[str]) -> None:
+        """What the cell is given above the loop stays the same inside it, whatever the loop calls; `values` that are
+        changed, and are no networks, may be others in MindSpore."""
         attributes = {p.rpartition(".")[2] for p in places if "." in p}
         names = {p for p in places if "." not in p}
-        if bound := sorted(names & loop.all_defs):
+        changed = {p.removesuffix(".data") for p in loop.all_defs} | loop.all_muts & values
+        if bound := sorted(names & changed):
             raise NoFit(f"`{bound[0]}` is bound inside the loop")
         for stmt, _ in reached([loop], self.module, self.project):
+            if attributes and any(dotted(c.func) == "setattr" for c in stmt.calls):
+                raise NoFit("attributes are set by name inside the loop")
             for written in stmt.defs | stmt.muts:
-                if "." in written and written.rpartition(".")[2] in attributes:
+                if "." in written and written.removesuffix(".data").rpartition(".")[2] in attributes:
                     raise NoFit(f"`{written}` may change inside the loop")
             if isinstance(stmt.node, (cst.Global, cst.Nonlocal)):
                 if changed := {i.name.value for i in stmt.node.names} & names:
@@ -314,7 +321,7 @@ class CellWriter:
         place = dotted(limit)
         if not place or any(overlaps(place, d) for d in loop.all_defs):
             raise NoFit("what the gradients are clipped by is not a plain name")
-        self.constant({place}, loop)
+        self.constant({place}, loop, {place})
         return text, limit, place.rpartition(".")[2]
 
     def place(

@@ -388,18 +388,23 @@ def lifetime(call: Call, loop: Stmt, check: Check, module: ModuleInfo, project: 
                 raise Unfit(f"`{name}` may change the network while it lives")
             if _switches(node):
                 switches.append(stmt)
-        for place in stmt.defs | stmt.muts:
+        for place in _written(stmt):
             if "." in place and place.rpartition(".")[2] in check.attributes and not place.startswith("self."):
                 raise Unfit(f"the attribute `{place.rpartition('.')[2]}` may change while it lives")
-            if place in check.captured and place not in ("self",) and home is module and stmt in set(loop.walk()):
+            if place in check.captured and place != "self" and home is module and stmt in set(loop.walk()):
                 raise Unfit(f"`{place}` may change while it lives")
     for each in project.modules.values():
         for info in each.functions.values():
             for stmt in info.scope.body.walk() if info.name != "__init__" else ():
-                if hit := {p.rpartition(".")[2] for p in stmt.defs | stmt.muts if "." in p} & check.attributes:
+                if hit := {p.rpartition(".")[2] for p in _written(stmt) if "." in p} & check.attributes:
                     raise Unfit(f"the attribute `{hit.pop()}` may change while it lives")
     if switches and not _switched_back(call, loop, check, (module, project)):
         raise Unfit("the network may be in another mode when it is called again")
+
+
+def _written(stmt: Stmt) -> set[str]:
+    """The places that a statement writes; what gets another `.data` is bound anew in MindSpore."""
+    return {place.removesuffix(".data") for place in stmt.defs | stmt.muts}
 
 
 def _switches(node: cst.Call) -> bool:
