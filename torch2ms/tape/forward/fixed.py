@@ -47,8 +47,7 @@ def _items(
         for node in stmt.nodes if not stmt.blocks else ():
             if type(node) is cst.Subscript and not moving(node) and not _all_of_it(node, stmt):
                 if places := _behind(module.value(node.value), lists):
-                    index = node.slice[0].slice
-                    item = constant(index.value) if type(index) is cst.Index else None
+                    item = _item(node.slice[0].slice)
                     if not _container(module.value(node.value), item):
                         yield code(node.value), item, places
         if isinstance(stmt.node, cst.Assign) and isinstance(target := stmt.node.targets[0].target, cst.Tuple):
@@ -60,6 +59,13 @@ def _items(
                     every = len(taken) == len(names)
                     if not every and not carried_along(stmt.node.value, taken, len(names), module, project):
                         yield from ((code(element), n, places) for n in taken if not _container(value, n))
+
+
+def _item(part: cst.BaseSlice) -> object:
+    """The item that is taken; with all up to the end, `outputs[1:]`, the last one is."""
+    if type(part) is cst.Slice:
+        return -1 if part.upper is None and (part.step is None or constant(part.step) == 1) else None
+    return constant(part.value) if type(part) is cst.Index else None
 
 
 def _container(value: Value, item: object) -> bool:
