@@ -7,6 +7,7 @@ What cannot be seen is not compiled.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -31,6 +32,7 @@ else:
 if TYPE_CHECKING:
     from torch2ms.tape.forms.calls import Call, Outputs
 
+DRAWING = re.compile(r"rand(n|int|perm)?(_like)?|normal|bernoulli|multinomial|poisson")
 EINSUM = "torch.einsum"
 PLAIN = ("int", "float", "bool", "str", "none")
 EXPRESSIONS = (
@@ -280,6 +282,8 @@ class Check:
 
     def rule(self, name: str) -> None:
         """The name or its twin: `torch.relu` and `torch.Tensor.relu` are often one rule."""
+        if DRAWING.fullmatch(name.rpartition(".")[2]):
+            raise Unfit(f"{name} draws numbers, which compiled code draws on where a new seed is set")
         if name in measured("bare") and self.bare(name):
             return
         if name not in measured() and name.replace("torch.Tensor.", "torch.") not in measured():
