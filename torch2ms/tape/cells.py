@@ -299,8 +299,8 @@ class CellWriter:
         if bound := sorted(names & changed):
             raise NoFit(f"`{bound[0]}` is bound inside the loop")
         for stmt, _ in reached([loop], self.module, self.project):
-            if attributes and any(dotted(c.func) == "setattr" for c in stmt.calls):
-                raise NoFit("attributes are set by name inside the loop")
+            if any(dotted(c.func) in ("setattr", "globals", "exec") for c in stmt.calls):
+                raise NoFit("attributes or globals are set by name inside the loop")
             for written in stmt.defs | stmt.muts:
                 if "." in written and written.removesuffix(".data").rpartition(".")[2] in attributes:
                     raise NoFit(f"`{written}` may change inside the loop")
