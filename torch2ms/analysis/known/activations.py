@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.known.starts import LATER, OF_CLASS, SOME, UNSEEN, UNSURE
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Block
+from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -203,7 +203,11 @@ def _of_name(
     begins with a bracket.
     """
     perhaps = False
-    for stmt in block.stmts:
+    for at, stmt in enumerate(block.stmts):
+        if other := _second_name(stmt, name):
+            rest = Block(block.scope, block.owner, block.role, block.node, block.stmts[at + 1 :])
+            if acts := _of_name(other, rest, module, project, depth)[0]:
+                return frozenset(map(_unsure, acts)) if perhaps else acts, perhaps
         for inner in stmt.blocks:
             acts, left = _of_name(name, inner, module, project, depth)
             if acts:
@@ -221,6 +225,15 @@ def _of_name(
         if name in stmt.defs or type(stmt.node) in (cst.Return, cst.Raise, cst.Continue, cst.Break):
             return frozenset(), True
     return frozenset(), perhaps
+
+
+def _second_name(stmt: Stmt, name: str) -> str:
+    """`h = x`: the other name, "" for other statements."""
+    node = stmt.node
+    if type(node) is not cst.Assign or len(node.targets) != 1 or type(node.value) is not cst.Name:
+        return ""
+    target = node.targets[0].target
+    return target.value if node.value.value == name and type(target) is cst.Name else ""
 
 
 def _given(call: cst.Call, name: str) -> int | None:

@@ -39,6 +39,7 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         lines: list[cst.BaseStatement] = []
         for arg, acts in activations.subjects(call, writer.module, writer.project):
             if type(arg.value) is not cst.Name:
+                lines += _part(writer, stmt, call, arg.value, activations.at_once(acts), looked_at)
                 continue
             name = arg.value.value
             way = order.path(stmt.node, call)
@@ -69,6 +70,31 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         if id(stmt) in looked_at:
             return lines
     return []
+
+
+def _part(
+    writer: Writer, stmt: Stmt, call: cst.Call, part: cst.BaseExpression, acts: frozenset[str], looked_at: set[int]
+) -> list[cst.BaseStatement]:
+    """`self.relu(self.h)`, `F.elu(out["h"], inplace=True)`: the attribute or the item is the activation then."""
+    holder = dotted(part.value if isinstance(part, cst.Subscript) else part)
+    if not acts or not holder or not isinstance(part, (cst.Attribute, cst.Subscript)) or _same_target(stmt, part):
+        return []
+    if isinstance(part, cst.Attribute):
+        places = [use for s in stmt.block.scope.body.walk() if s is not stmt for use in s.uses]
+        read = holder.startswith("self.") or any(f"{use}.".startswith(f"{holder}.") for use in places)
+    else:
+        read = holder.partition(".")[0] in liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt))
+    if not read:
+        return []
+    looked_at.add(id(stmt))
+    ends = isinstance(stmt.node, (cst.Return, cst.If, cst.While, cst.For))
+    uses = sum(dotted(n) == holder for n in descend(stmt.node) if isinstance(n, (cst.Attribute, cst.Name)))
+    return _told(writer, call, code(part), acts, ends or uses > 1, [], {code(part)})
+
+
+def _same_target(stmt: Stmt, part: cst.BaseExpression) -> bool:
+    node = stmt.node
+    return isinstance(node, cst.Assign) and any(code(t.target) == code(part) for t in node.targets)
 
 
 def _hooked(writer: Writer, call: cst.Call) -> None:

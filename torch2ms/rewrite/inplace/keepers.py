@@ -86,7 +86,7 @@ def _target(stmt: Stmt) -> cst.BaseExpression | None:
     node = stmt.node
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
         target = node.targets[0].target
-        return None if isinstance(target, cst.Name) and not isinstance(node.value, DISPLAYS) else target
+        return None if isinstance(target, cst.Name) and dotted(node.value) else target  # `first = x[0]` is a view
     called = node.value if isinstance(node, cst.Expr) else None
     if isinstance(called, cst.Call) and isinstance(called.func, cst.Attribute):
         last = cst.parse_expression(f"{code(called.func.value)}[-1]")
@@ -107,7 +107,8 @@ def _looked_at(target: cst.BaseExpression, call: Stmt) -> bool:
 
 def _steady(target: cst.BaseExpression, stmt: Stmt, call: Stmt) -> bool:
     """It is the tensor itself, and means the same at the call as where the tensor was put there."""
-    if stmt.block is not call.block or not isinstance(target, (cst.Attribute, cst.Subscript)):
+    whole = not isinstance(stmt.node, cst.Assign) or not isinstance(stmt.node.value, DISPLAYS)
+    if stmt.block is not call.block or not whole or isinstance(target, (cst.Tuple, cst.List)):
         return False
     names = {n.value for n in descend(target) if isinstance(n, cst.Name)} | {dotted(target)}
     held = dotted(target.value) if isinstance(target, cst.Subscript) else ""
