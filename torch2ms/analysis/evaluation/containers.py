@@ -9,12 +9,14 @@ import libcst as cst
 
 from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
     MASKED,
+    NO_DEPS,
     OPTIMIZERS,
     PART,
     PICKED,
@@ -57,7 +59,8 @@ def element(value: Value) -> Value:
     if value.name.startswith("of ") and value.kind in ("list", "tuple"):
         kind = value.name[3:]
         place, owns = (value.place, value.owns) if kind == "module" else ("", None)
-        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place, owns=owns)
+        acts = value.starts if kind == "module" else NO_DEPS
+        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place, owns=owns, starts=acts)
     if value.kind == "tensor":
         inner = value.rank - 1 if value.rank else None
         return shapes.shaped(Value("tensor", deps=value.deps, likely=value.likely), (value.dtype, inner))
@@ -131,7 +134,7 @@ def entered(held: Value, method: str) -> Value | None:
     elif held.name == "of tensor":
         one = Value("tensor", deps=held.deps, likely=held.likely)
     elif held.name == "of module":
-        one = Value("module")
+        one = Value("module", starts=held.starts)
     elif held.name == "of param":
         return Value("named_params" if method == "items" else "params", deps=held.deps)
     elif held.items and held.keys is not None:
@@ -203,7 +206,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
         if type(only) is cst.Slice and base.name == "of module" and base.place and _cuts(only):
             return some_layers(base, f"in {code(only)}")
-        return element(base) if type(only) is cst.Index else base
+        return replace(base, starts=_first_of(base, only)) if type(only) is cst.Slice else element(base)
     if base.kind == "tensor":
         name = MASKED if base.name == MASKED else ""
         value = Value("tensor", name=name, deps=base.deps, likely=base.likely, odd=oddities.sliced(base, node))
@@ -219,7 +222,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if item is not None:
             return replace(item, place=base.place)
         if type(only) is cst.Slice and base.place and base.name == "torch.nn.Sequential":
-            return Value("module", place=f"{base.place}{PART}in {code(only)}>".replace(" ", "_"), likely=True)
+            place = f"{base.place}{PART}in {code(only)}>".replace(" ", "_")
+            return Value("module", place=place, likely=True, starts=_first_of(base, only))
         return one_layer(base) if type(only) is cst.Index else Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
         return Value("numpy", rank=shapes.element(base, node, known)[1])
@@ -287,7 +291,15 @@ def one_layer(held: Value) -> Value:
     names = {item.name for item in held.items or () if item.kind == "module"}
     name = held.each.name if held.each is not None else names.pop() if len(names) == 1 else ""
     known = name.startswith("torch.nn.")
-    return Value("module", name=name if known else "", place=held.place, likely=not known)
+    acts = starts.within(held)
+    return Value("module", name=name if known else "", place=held.place, likely=not known, starts=acts)
+
+
+def _first_of(base: Value, part: cst.Slice) -> frozenset[str]:
+    """What a slice of a Sequential does to its argument: as its first layer does."""
+    lower = constant(part.lower) if part.lower is not None else 0
+    at = base.items[lower : lower + 1] if base.items and isinstance(lower, int) and lower >= 0 else ()
+    return starts.begins(at[0]) if at else starts.perhaps(base.each, lower == 0)
 
 
 def same_layer(value: Value, before: Value | None = None) -> Value | None:

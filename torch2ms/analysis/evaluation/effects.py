@@ -11,6 +11,7 @@ from torch2ms.analysis.evaluation.assign import part_of, remember
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, picked, same_layer
 from torch2ms.analysis.evaluation.keeping import grow, keep
 from torch2ms.analysis.evaluation.lookup import class_of, made_here, of_data
+from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
@@ -223,7 +224,7 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, stmt: Stmt, ev
     if base.kind == "dict":
         both = base.keys is not None and value.keys is not None and method == "update"
         keys = joined_keys(base.keys or (), value.keys or ()) if both else None
-    starts = value.starts if base.items == () else base.starts
+    acts = starts.begins(value) if base.items == () else base.starts
     each = None
     if value.leaf and not value.place:  # it has no other name
         value = replace(value, deps=frozenset({place}), place=f"{place}{PART}>")
@@ -239,7 +240,7 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, stmt: Stmt, ev
     if method == "append" or method == "extend" and in_loop(stmt):
         value = chosen(value, stmt, place)
     deps = base.deps | value.deps
-    ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
+    ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=acts, keys=keys, each=each)
     taken_in(place, value, ev, call)
 
 
@@ -265,6 +266,8 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     held = ev.env.get(place) or ev.memo.get(id(target.value))  # an attribute that another method bound
     if held is None or not place or held.name == "param_group":  # a group of an optimizer stays one
         return
+    if held.kind == "list" and value.kind == "module" and _is_first(target):
+        held = ev.env[place] = replace(held, starts=starts.begins(value))
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
         taken_in(place, value, ev, target)
@@ -283,6 +286,12 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         taken_in(place, value, ev, target)
     elif value.deps - held.deps and place in ev.env and not ev.cut:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+
+
+def _is_first(target: cst.Subscript) -> bool:
+    """`layers[0]`, whatever the list holds."""
+    part = target.slice[0].slice
+    return len(target.slice) == 1 and isinstance(part, cst.Index) and constant(part.value) == 0
 
 
 def _number(target: cst.Subscript, held: Value) -> int | None:

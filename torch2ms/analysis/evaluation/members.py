@@ -12,7 +12,7 @@ from torch2ms.analysis.evaluation import guess, lookup, narrow, usage
 from torch2ms.analysis.evaluation.containers import named_layer
 from torch2ms.analysis.evaluation.keeping import seen
 from torch2ms.analysis.evaluation.transfer import rebase
-from torch2ms.analysis.known import torchapi
+from torch2ms.analysis.known import starts, torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
@@ -175,6 +175,8 @@ def _of_module(base: Value, attr: str, place: str) -> Value:
         return Value("module", name=inner, place=place)
     if attr == "training":
         return Value("bool")
+    if attr == "_modules":
+        return Value("dict", name="of module", place=base.place, starts=starts.within(base))
     if attr == "module" and base.place:
         return replace(base, name="")
     guessed = guess.by_name(attr)

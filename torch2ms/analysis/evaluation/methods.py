@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.known import torchapi
+from torch2ms.analysis.known import starts, torchapi
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, Value, replace
 
@@ -62,9 +62,10 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     if name == "state_dict":
         return Value("dict", name="state_dict")
     if name in ("children", "modules"):
-        return Value("list", name="of module", place=receiver.place)
+        return Value("list", name="of module", place=receiver.place, starts=starts.within(receiver))
     if name in ("named_children", "named_modules") and receiver.place:
-        named = Value("tuple", items=(Value("str"), Value("module", place=receiver.place)))
+        layer = Value("module", place=receiver.place, starts=starts.within(receiver))
+        named = Value("tuple", items=(Value("str"), layer))
         return Value("list", place=receiver.place, each=named)
     if name == "load_state_dict":
         return Value("tuple", name="return_types", items=(Value("list"), Value("list")))

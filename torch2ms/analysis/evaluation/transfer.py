@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -50,7 +51,10 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool, typed
     items = None
     if value.kind == "object" and value.keys is not None:  # models that it was given
         items = tuple(_renamed(i, move) for i in value.items or ())
-    made = replace(value, place=name, deps=deps, owns=owns, items=items)
+    each = value.each
+    if value.kind == "module" and each is None and value.items and (acts := starts.of_any(value.items)):
+        each = Value("module", starts=acts)
+    made = replace(value, place=name, deps=deps, owns=owns, items=items, each=each)
     return made if typed else shapes.forgotten(made)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from torch2ms.analysis.known.starts import LATER, OF_CLASS, SOME, UNSEEN, UNSURE
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Block
+from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -29,7 +30,7 @@ NAMED = {"torch.celu_", "torch.selu_", "torch.threshold_", "torch.rrelu_"}  # of
 IN_PLACE = re.compile(r"\binplace\b|_\(")
 NUMBERS = re.compile(r"\w+\((?:, (?:\w+=)?-?[\d.]+(?:e-?\d+)?)*\)")  # `leaky_relu(, 0.2)`
 DEPTH = 3  # how many modules and functions are looked into, one within the other
-UNSURE = ""  # among the activations: there may be none
+MADE = re.compile(r"\binplace\s*=\s*True|\b(?:ReLU6?|SiLU|SELU|Mish|ELU|Hardswish)\(True\)|LeakyReLU\([^()]+, True\)")
 
 
 def layer(name: str, node: cst.Call) -> frozenset[str]:
@@ -95,7 +96,31 @@ def changes(
         return of_class(found, project, depth, at)
     if isinstance(found, FunctionInfo) and depth and found.cls is None:
         return frozenset(map(_for_others, _of_argument(found, at, project, depth)))
-    return target.starts if at == 0 else frozenset()
+    return seen(target.starts, project, module, depth) if at == 0 else frozenset()
+
+
+def seen(acts: frozenset[str], project: Project, module: ModuleInfo, depth: int) -> frozenset[str]:
+    """The activations with those of classes among them; what nobody saw only where something activates in place."""
+    if not any(text[:1] in (OF_CLASS, LATER, UNSEEN) for text in acts):
+        return acts
+    found: set[str] = set()
+    for text in acts - {UNSEEN}:
+        later = LATER if text.startswith(LATER) else ""
+        if not text.startswith(f"{later}{OF_CLASS}"):
+            found.add(text)
+            continue
+        cls = project.find(text[len(later) + 1 :], module) if depth else None
+        own = of_class(cls, project, depth - 1) if isinstance(cls, ClassInfo) else frozenset()
+        found |= {f"{later}{act}" for act in own}
+    if found <= {SOME, UNSURE}:
+        found = set()
+    return frozenset(found | ({UNSEEN} if UNSEEN in acts and project.says(MADE) else set()))
+
+
+def at_once(acts: frozenset[str]) -> frozenset[str]:
+    """The activations without those of later turns."""
+    now = frozenset(text for text in acts if text[:1] not in (LATER, UNSEEN))
+    return now if now - {SOME, UNSURE} else frozenset()
 
 
 def of_torch(call: cst.Call, target: Value) -> frozenset[str]:
@@ -178,7 +203,11 @@ def _of_name(
     begins with a bracket.
     """
     perhaps = False
-    for stmt in block.stmts:
+    for at, stmt in enumerate(block.stmts):
+        if other := _second_name(stmt, name):
+            rest = Block(block.scope, block.owner, block.role, block.node, block.stmts[at + 1 :])
+            if acts := _of_name(other, rest, module, project, depth)[0]:
+                return frozenset(map(_unsure, acts)) if perhaps else acts, perhaps
         for inner in stmt.blocks:
             acts, left = _of_name(name, inner, module, project, depth)
             if acts:
@@ -190,12 +219,21 @@ def _of_name(
             if given is None or alone or given and not project.says(IN_PLACE):
                 continue
             keyword = call.args[given].keyword
-            acts = changes(call, module, project, depth - 1, keyword.value if keyword is not None else given)
+            acts = at_once(changes(call, module, project, depth - 1, keyword.value if keyword is not None else given))
             if acts:
                 return frozenset(map(_unsure, acts)) if perhaps else acts, perhaps
         if name in stmt.defs or type(stmt.node) in (cst.Return, cst.Raise, cst.Continue, cst.Break):
             return frozenset(), True
     return frozenset(), perhaps
+
+
+def _second_name(stmt: Stmt, name: str) -> str:
+    """`h = x`: the other name, "" for other statements."""
+    node = stmt.node
+    if type(node) is not cst.Assign or len(node.targets) != 1 or type(node.value) is not cst.Name:
+        return ""
+    target = node.targets[0].target
+    return target.value if node.value.value == name and type(target) is cst.Name else ""
 
 
 def _given(call: cst.Call, name: str) -> int | None:

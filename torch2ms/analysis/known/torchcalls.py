@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.containers import element
-from torch2ms.analysis.known import activations, torchapi
+from torch2ms.analysis.known import activations, starts, torchapi
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
@@ -177,7 +177,8 @@ def _layer(name: str, given: Given) -> Value | None:
         return None
     if not last[:1].isupper() or last in torchapi.NOT_LEARNED:
         return Value("module", name=name) if models else None
-    begins = given.first.starts if last == "Sequential" and given.args else activations.layer(name, given.node)
+    chained = last == "Sequential" and given.args
+    begins = starts.begins(given.first) if chained else activations.layer(name, given.node)
     items = tuple(given.args) if last == "Sequential" else given.first.items if last == "ModuleList" else None
     pairs = zip(given.node.args, items or (), strict=False)
     if any(arg.star or item.kind != "module" for arg, item in pairs):

@@ -9,13 +9,15 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.known import activations
+from torch2ms.analysis.known.starts import UNSEEN, UNSURE
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Tier
 from torch2ms.rewrite import apis
 from torch2ms.rewrite.inplace import order, stores
+from torch2ms.rewrite.inplace.keepers import Kept, keepers, next_layer
 from torch2ms.rewrite.inplace.nested import LATE
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.writer import Writer
@@ -26,6 +28,10 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
     if id(stmt) in looked_at:
         return []
     for call in stmt.calls:
+        if name_called(call) == "register_forward_hook" and id(call) not in looked_at:
+            looked_at.add(id(call))
+            _hooked(writer, call)
+            continue
         alone = type(stmt.node) is cst.Expr and stmt.node.value is call
         called = writer.module.value(call.func)
         if alone and called.kind == "api" and stores.changes(called.name, call):
@@ -33,19 +39,30 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         lines: list[cst.BaseStatement] = []
         for arg, acts in activations.subjects(call, writer.module, writer.project):
             if type(arg.value) is not cst.Name:
+                lines += _part(writer, stmt, call, arg.value, activations.at_once(acts), looked_at)
                 continue
             name = arg.value.value
             way = order.path(stmt.node, call)
             bound = order.own_scope(way, name)  # then the tensor is an element of something, or an argument of a lambda
             outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
-            here, later = _looking(writer, stmt, call, name, bound, outside)
-            if not here and not later:
+            now = _at_once(writer, arg.value, acts)
+            kept = list(keepers(name, stmt, writer)) if bound is None else []
+            if _kept_in_turns(writer, call, name, acts, kept):
+                looked_at.add(id(stmt))
+            here, later = _looking(writer, stmt, call, name, bound, outside) if now else ([], set())
+            kept = [one for one in kept if now and not one.turn]
+            later |= {one.place for one in kept if one.place}
+            whole = all(one.whole for one in kept)
+            if not here and not later and not kept:
                 continue
+            acts = now
             looked_at.add(id(stmt))
             perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
+            perhaps = perhaps or any(not one.place for one in kept)
             perhaps = perhaps or called.kind == "api" and _again(writer, stmt, call, name, acts)
-            if not here and not perhaps and called.kind == "api" and (target := _whole(stmt, call)):
-                why = f"torch changes `{name}` in place: it is the same tensor as `{target}`"
+            if not here and not perhaps and whole and called.kind == "api" and (target := _whole(stmt, call)):
+                same = f"it is the same tensor as `{target}`" if target != name else "who kept it has it changed"
+                why = f"torch changes `{name}` in place: {same}"
                 writer.tell("T2M614", f"{code(call.func)}({name})", why)
                 lines += [line for other in sorted(later) for line in writer.text(f"{other} = {target}")]
                 continue
@@ -53,6 +70,64 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         if id(stmt) in looked_at:
             return lines
     return []
+
+
+def _part(
+    writer: Writer, stmt: Stmt, call: cst.Call, part: cst.BaseExpression, acts: frozenset[str], looked_at: set[int]
+) -> list[cst.BaseStatement]:
+    """`self.relu(self.h)`, `F.elu(out["h"], inplace=True)`: the attribute or the item is the activation then."""
+    holder = dotted(part.value if isinstance(part, cst.Subscript) else part)
+    if not acts or not holder or not isinstance(part, (cst.Attribute, cst.Subscript)) or _same_target(stmt, part):
+        return []
+    if isinstance(part, cst.Attribute):
+        places = [use for s in stmt.block.scope.body.walk() if s is not stmt for use in s.uses]
+        read = holder.startswith("self.") or any(f"{use}.".startswith(f"{holder}.") for use in places)
+    else:
+        read = holder.partition(".")[0] in liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt))
+    if not read:
+        return []
+    looked_at.add(id(stmt))
+    ends = isinstance(stmt.node, (cst.Return, cst.If, cst.While, cst.For))
+    uses = sum(dotted(n) == holder for n in descend(stmt.node) if isinstance(n, (cst.Attribute, cst.Name)))
+    return _told(writer, call, code(part), acts, ends or uses > 1, [], {code(part)})
+
+
+def _same_target(stmt: Stmt, part: cst.BaseExpression) -> bool:
+    node = stmt.node
+    return isinstance(node, cst.Assign) and any(code(t.target) == code(part) for t in node.targets)
+
+
+def _hooked(writer: Writer, call: cst.Call) -> None:
+    """The hook gets what the layer gives, and may keep it; torch's next layer may change that in place."""
+    if not writer.project.says(activations.MADE):
+        return
+    acts, what = next_layer(call, writer.module), code(call.func)
+    if UNSEEN in acts:
+        why = "assumed: no activation in place changes the output, which the hook gets"
+        writer.tell("T2M614", what, why, Tier.ASSUMED)
+    elif activations.seen(acts, writer.project, writer.module, activations.DEPTH):
+        why = "the layer behind changes the output, which the hook gets, in place"
+        writer.refuse("T2M614", what, why, "say inplace=False, or give the hook to the activation")
+
+
+def _at_once(writer: Writer, name: cst.Name, acts: frozenset[str]) -> frozenset[str]:
+    """The activations of the tensor itself; a network that may begin with one does not where it is given data."""
+    unsure_of_data = UNSURE in acts and not writer.module.value(name).deps
+    return frozenset() if unsure_of_data else activations.at_once(acts)
+
+
+def _kept_in_turns(writer: Writer, call: cst.Call, name: str, acts: frozenset[str], kept: list[Kept]) -> bool:
+    """`x = layer(x)`, `feats.append(x)`: what one turn of a loop keeps, the layer of the next one changes."""
+    if not any(one.turn for one in kept):
+        return False
+    what = f"{code(call.func)}({name})"
+    if acts - {UNSEEN}:
+        why = f"what is kept of `{name}` is changed in place by a layer of a later turn"
+        writer.refuse("T2M614", what, why, "say inplace=False, or keep what follows the activation")
+    else:
+        why = f"`{name}` is kept; assumed: no layer of a later turn begins with an activation in place"
+        writer.tell("T2M614", what, why, Tier.ASSUMED)
+    return True
 
 
 def _again(writer: Writer, stmt: Stmt, call: cst.Call, name: str, acts: frozenset[str]) -> bool:
@@ -95,7 +170,7 @@ def _told(
     later: set[str],
 ) -> list[cst.BaseStatement]:  # fmt: skip
     """The finding for an activation that somebody sees, and what follows from it."""
-    sure = acts - {activations.UNSURE}
+    sure = acts - {UNSURE}
     text = next(iter(sure))
     what = f"{code(call.func)}({name})"
     if len(sure) > 1 or text.startswith("(") or perhaps:
@@ -104,7 +179,7 @@ def _told(
         return []
     why = f"torch changes `{name}` in place: what is used again is the activation"
     tier = Tier.EXACT
-    if activations.UNSURE in acts:
+    if UNSURE in acts:
         tier, why = Tier.ASSUMED, f"{why}; assumed: the module begins with one"
     writer.tell("T2M614", what, why, tier)
     for node in here:
@@ -151,4 +226,4 @@ def _same(value: cst.BaseExpression, writer: Writer) -> str:
     if writer.module.value(value.func).kind != "api":
         return ""
     subjects = activations.subjects(value, writer.module, writer.project)
-    return next((dotted(arg.value) for arg, acts in subjects if activations.UNSURE not in acts), "")
+    return next((dotted(arg.value) for arg, acts in subjects if UNSURE not in acts), "")

@@ -160,7 +160,7 @@ def _or_none(place: str, writer: Writer) -> str:
 def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
     """The gradient of a forward that stands in front of the loop, and runs again in each turn."""
     event = call.event
-    if event.scaler or event.lifted or event.branches:
+    if event.scaler or event.lifted:
         return "its forward stands outside of the loop, and the loss is changed on the way"
     (cotangent,) = event.cotangents
     leaves = [o.place for o in call.owners if o.kind == "leaf" and not o.parameter]

@@ -133,11 +133,13 @@ class Finder:
                     region.graphless |= varied.keys()
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
+                valued = not varied and not stmt.blocks and not stmt.muts and any_overlap(written, ended)
                 if type(stmt.node) is not cst.AugAssign:
                     made = made_by(stmt) | stmt.refills
                     wanted = {u for u in wanted if not within(u, made)}
                 ended &= wanted
                 ends = cut_off(stmt, self.module) if varied else self.ended(stmt, owns)
+                ends |= stmt.uses if valued else set()  # what it makes is wanted for its value, so what it reads is
                 ended |= ends - wanted
                 asked = asked_by(stmt) | self.captured.reads(stmt)
                 wanted |= asked

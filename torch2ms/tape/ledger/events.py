@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, decided, is_on, listed, to_clip, unless_none
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, replace
 from torch2ms.tape.ledger.clears import (
@@ -122,12 +122,15 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     found: list[Event] = []
     node = stmt.node
     outer = node.value if type(node) is cst.Expr else None
+    either = _either_way(outer) if type(outer) is cst.IfExp else None
+    outer = either.body if either is not None else outer
     for call in stmt.calls:
-        event = _call(call, stmt, module)
+        event = _call(call, stmt, module) if either is None or call is not either.orelse else None
         if event is None:
             continue
         if event.kind in ("backward", "step", "clear") and call is not outer and event.kind != "step":
             event.problem = event.problem or "it is part of a larger expression"
+        event.retain_graph |= either is not None and event.kind == "backward"
         if call is not outer and event.kind in APART and perhaps(call, node):
             event.problem = event.problem or "an expression runs it only under a condition"
         found.append(event)
@@ -135,6 +138,17 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     found += _methods_as_values(stmt, module)
     order = {"backward": 0}
     return sorted(found, key=lambda e: order.get(e.kind, 1)) if len(found) > 1 else found
+
+
+def _either_way(node: cst.IfExp) -> cst.IfExp | None:
+    """`loss.backward(retain_graph=True) if i < n - 1 else loss.backward()`: one backward call, whatever is decided."""
+    plain = all(isinstance(n, cst.Call) and isinstance(n.func, cst.Attribute) for n in (node.body, node.orelse))
+    if not plain or any(isinstance(n, cst.Call) and dotted(n.func) != "len" for n in descend(node.test)):
+        return None
+    calls = [n for n in (node.body, node.orelse) if isinstance(n, cst.Call)]
+    named = all(name_called(call) == "backward" for call in calls) and code(calls[0].func) == code(calls[1].func)
+    given = [arg for call in calls for arg in call.args if arg.keyword is None or arg.keyword.value != "retain_graph"]
+    return node if named and not given else None
 
 
 def perhaps(call: cst.Call, node: cst.CSTNode) -> bool:

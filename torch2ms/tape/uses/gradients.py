@@ -21,7 +21,7 @@ from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
-from torch2ms.tape.uses.kept import WHY, kept_while_changed
+from torch2ms.tape.uses.kept import WHY, keeps_zeros, kept_while_changed
 from torch2ms.tape.uses.layer_loops import one_dimensional
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 
@@ -37,7 +37,8 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
             continue
         if event.kind not in ("clip_norm", "clip_value", "grad_loop", "fill", "leaf_grad"):
             continue
-        if event.without and event.kind != "taken":
+        by_value = bool(event.without) and event.kind == "grad_loop" and not event.writes and _emptied(events, owners)
+        if event.without and event.kind != "taken" and not by_value:
             plan.refused.add(id(event.node))
             plan.refuse(event.stmt, replace(refusal(event, "it " + ASKED.format(min(event.without))), todo=NAME_THEM))
             continue
@@ -66,7 +67,7 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif len(several) > 1:
             _of_several(event, several, events, module, plan, writer)
         elif event.kind == "grad_loop":
-            plan_loop(event, owner, module, plan, writer, _empty(event, owner, records))
+            plan_loop(event, owner, module, plan, writer, _empty(event, owner, records), by_value)
         elif not plan_comprehension(event, owner, module, plan, writer, _empty(event, owner, records)):
             _leaf(event, owner, plan, writer)
     return ""
@@ -75,6 +76,12 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
 def _taking(event: Event, owners: list[Owner], records: Records) -> list[Owner]:
     """Those of several owners of the same parameters that use what a loop fills: an inner optimizer does not."""
     return owners if len(owners) < 2 else [o for o in owners if o in records.taking(event)]
+
+
+def _emptied(events: list[Event], owners: list[Owner]) -> bool:
+    """Where gradients are cleared, torch has None afterwards, and no zeros: what is zero was never filled."""
+    clears = [e for e in events if e.kind == "clear"]
+    return len(owners) == 1 and not any(keeps_zeros(e) for e in clears)
 
 
 def _empty(event: Event, owner: Owner, records: Records) -> bool:

@@ -153,6 +153,12 @@ def _zeroes(event: Event) -> bool:
     return kept is not None and constant(kept) is False
 
 
+def keeps_zeros(event: Event) -> bool:
+    """The clear may leave zeros behind instead of None."""
+    kept = argument(event.node, 0, "set_to_none") if type(event.node) is cst.Call else None
+    return _zeroes(event) or kept is not None and constant(kept) is not True
+
+
 def _changes(event: Event, owner: Owner, records: Records) -> bool:
     """The event writes into the gradients of the owner."""
     if event.kind == "backward":

@@ -31,8 +31,14 @@ REDUCING = {"sum", "max", "min", "all", "any", "norm", "mean", "len", "set", "so
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "add_scalar", "add_histogram"}
 
 
-def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer, empty: bool = False) -> None:
-    """`for p in net.parameters(): ... p.grad ...`; `empty`: there may be no gradients yet."""
+def plan_loop(
+    event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer, empty: bool = False,
+    by_value: bool = False,
+) -> None:  # fmt: skip
+    """`for p in net.parameters(): ... p.grad ...`; `empty`: there may be no gradients yet.
+
+    `by_value`: the loss does not reach some of the parameters, and the loop shows which: their gradients are zeros.
+    """
     node = event.node
     assert isinstance(node, cst.For)
     if event.layers:
@@ -85,6 +91,8 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
         else:
             _side_by_side(node, pairing, owner, plan)
         why = "runs over the parameters of the optimizer and their gradients"
+    if by_value:
+        _ask_value(event.stmt, param, replacement, plan)
     for found in (f for n in _inside(event.stmt) for f in descend(n)):
         if _is_gradient(found, param):
             plan.expressions.setdefault(id(found), replacement)
@@ -103,6 +111,7 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
             plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=stmt.lineno))
     notes = ["the names MindSpore gives parameters serve as well"] if pairing.name and not called else []
     notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
+    notes += ["a gradient that is zero throughout is one that torch does not have"] if by_value else []
     why += "; assumed: " + ", ".join(notes) if notes else ""
     tier = Tier.ASSUMED if notes else Tier.EXACT
     plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
@@ -303,6 +312,17 @@ def _ask(stmt: Stmt, param: str, replacement: str, plan: Plan) -> None:
         if (asked := _asked(found, param)) is not None:
             word = "in" if isinstance(asked, cst.IsNot) else "not in"
             plan.expressions[id(found)] = f"{param} {word} {table}"
+
+
+def _ask_value(stmt: Stmt, param: str, replacement: str, plan: Plan) -> None:
+    """`p.grad is None` asks whether the loss reaches the parameter: elsewhere there are zeros."""
+    for found in (f for n in [stmt.node, *_inside(stmt)] for f in descend(n)):
+        if (asked := _asked(found, param)) is not None:
+            table, looked_up, _ = replacement.partition(f"[{param}]")
+            known = f"{param} in {table} and " if looked_up else ""
+            some = f"{known}{replacement}.any()"
+            none = f"not ({some})" if known else f"not {some}"
+            plan.expressions[id(found)] = some if isinstance(asked, cst.IsNot) else none
 
 
 def _perhaps_none(

@@ -14,6 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
@@ -163,7 +164,10 @@ class Scaling:
 
 
 def joined(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Event]:
-    """`if amp: scaler.scale(loss).backward() else: loss.backward()` is one backward call, of a root scaled or not."""
+    """`if amp: scaler.scale(loss).backward() else: loss.backward()` is one backward call, of a root scaled or not.
+
+    So is one that keeps the graph but in the last turn: `if i < n - 1: loss.backward(retain_graph=True) else: ...`.
+    """
     for event in events:
         event.off = bool(event.scaler) and _off(event.scaler, scope, module)
         if event.off and event.kind == "backward":
@@ -186,8 +190,9 @@ def joined(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Event]
             scaler=scaled.scaler,
         )
         made.branches = [first.stmt, second.stmt]
-        made.scaled = branch.node.test
+        made.scaled = branch.node.test if scaled.scaler else None
         made.inverse = scaled is second
+        made.retain_graph = first.retain_graph or second.retain_graph
         if not holds_more(made):
             branch.leading = (*branch.leading, *(c for s in made.branches for c in layout.comments_only(s.leading)),
                               *(c for s in made.branches for c in layout.trailing_comment(s.trailing)))  # fmt: skip
@@ -219,16 +224,18 @@ def holds_more(event: Event) -> bool:
 
 
 def _two_ways(branch: Stmt, first: Event, second: Event, module: ModuleInfo) -> bool:
-    """Both branches of an `if` begin by going back from one loss, and one of them scales it."""
-    if not isinstance(branch.node, cst.If) or len(branch.blocks) != 2 or branch.calls:
+    """Both branches of an `if` begin by going back from one loss, and one of them scales it, or keeps the graph."""
+    counts = all(dotted(call.func) == "len" for call in branch.calls)
+    if not isinstance(branch.node, cst.If) or len(branch.blocks) != 2 or not counts:
+        return False
+    if not first.scaler and not second.scaler and any(len(block.stmts) > 1 for block in branch.blocks):
         return False
     begin = all(_begins(block, e, module) for block, e in zip(branch.blocks, (first, second), strict=True))
     plain = not any(
         e.problem or e.create_graph or e.inputs is not None or e.cotangents != [None] for e in (first, second)
     )
-    return (
-        begin and plain and bool(first.scaler) != bool(second.scaler) and code(first.roots[0]) == code(second.roots[0])
-    )
+    one_way = bool(first.scaler and second.scaler) or bool(first.scaler or second.scaler) and bool(branch.calls)
+    return begin and plain and not one_way and code(first.roots[0]) == code(second.roots[0])
 
 
 def _begins(block: Block, event: Event, module: ModuleInfo) -> bool:
