@@ -44,7 +44,8 @@ FUNCTIONS = ("len", "range", "zip", "enumerate", "isinstance", "tuple", "list", 
 CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.Module")
 LEAVING = ("item", "tolist", "numpy")
 FREEZING = {"load_state_dict", "register_hook", "register_forward_hook", "register_full_backward_hook", "apply",
-            "register_forward_pre_hook", "requires_grad_", "add_module", "setattr", "set_default_dtype", "globals", "exec"}  # fmt: skip
+            "register_forward_pre_hook", "requires_grad_", "add_module", "setattr", "set_default_dtype",
+            "globals", "exec"}  # fmt: skip
 
 
 class Unfit(Exception):
