@@ -20,7 +20,7 @@ def similarity(x1, x2, dim=1, eps=1e-08):
     """In double precision too."""
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = x1.broadcast_to(shape), x2.broadcast_to(shape)
-    one, other = (ops.clamp(ops.sqrt((x * x).sum(dim)), min=eps) for x in (x1, x2))
+    one, other = (ops.sqrt(ops.clamp((x * x).sum(dim), min=eps * eps)) for x in (x1, x2))
     return (x1 * x2).sum(dim) / (one * other)
 
 
