@@ -104,6 +104,23 @@ def cholesky(a, upper=False):
     return transposed(factor) if upper else factor
 
 
+def settled(result):
+    """Waits for it: what its kernel raises is raised here."""
+    result.asnumpy()
+    return result
+
+
+def cholesky_ex(a, upper=False):
+    """The factor and 0, or NaN and 1 where there is none."""
+    if a.ndim > 2:
+        factors, places = zip(*(cholesky_ex(one, upper) for one in a))
+        return ops.stack(factors), ops.stack(places)
+    try:
+        return settled(cholesky(a, upper)), ms.tensor(0, dtype=ms.int32)
+    except RuntimeError:
+        return ops.full_like(a, float("nan")), ms.tensor(1, dtype=ms.int32)
+
+
 def eigh(a, uplo="L"):
     values, vectors = (ms.Tensor(part) for part in np.linalg.eigh(a.asnumpy(), uplo))
     change = a - ops.stop_gradient(a)

@@ -20,7 +20,7 @@ def similarity(x1, x2, dim=1, eps=1e-08):
     """In double precision too."""
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = x1.broadcast_to(shape), x2.broadcast_to(shape)
-    one, other = (ops.clamp(ops.sqrt((x * x).sum(dim)), min=eps) for x in (x1, x2))
+    one, other = (ops.sqrt(ops.clamp((x * x).sum(dim), min=eps * eps)) for x in (x1, x2))
     return (x1 * x2).sum(dim) / (one * other)
 
 
@@ -85,3 +85,13 @@ def batched_cdist(x1, x2, p=2.0):
     batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     rows, others = (x.broadcast_to((*batch, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in (x1, x2))
     return ops.cdist(rows, others, p).reshape(*batch, x1.shape[-2], x2.shape[-2])
+
+
+def cumprod(x, dim, dtype=None):
+    """Products whose gradient holds where an element is zero; that of MindSpore's divides by it."""
+    x, size, step = x if dtype is None else x.astype(dtype), x.shape[dim], 1
+    while step < size:
+        rest = size - step
+        x = ops.cat((ops.narrow(x, dim, 0, step), ops.narrow(x, dim, step, rest) * ops.narrow(x, dim, 0, rest)), dim)
+        step *= 2
+    return x

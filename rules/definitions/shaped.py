@@ -30,7 +30,7 @@ def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False):
     """The norm of the matrices that stand in two dimensions."""
     x = ops.movedim(x, tuple(dim), (-2, -1))
     if ord == "fro":
-        found = ops.sqrt(ops.square(x).sum((-2, -1)))
+        found = euclidean_norm(x, (-2, -1))
     elif ord in (1, -1, math.inf, -math.inf):
         sums = ops.abs(x).sum(-2 if abs(ord) == 1 else -1)
         found = ops.amax(sums, -1) if ord > 0 else ops.amin(sums, -1)

@@ -19,6 +19,12 @@ def erfinv(x):
     return ops.where(ops.abs(at) < 1, found, first).astype(x.dtype)
 
 
+def atan2(y, x):
+    """Its gradient is zero where both are; that of MindSpore's is NaN."""
+    nowhere = ops.logical_and(x == 0, y == 0)
+    return ops.where(nowhere, ops.stop_gradient(ops.atan2(y, x)), ops.atan2(y, ops.where(nowhere, 1.0, x)))
+
+
 def copysign(x, other):
     """The sizes of the one with the signs of the other, -0.0 among them."""
     negative = ops.logical_or(other < 0, ops.logical_and(other == 0, 1 / other < 0))

@@ -89,6 +89,24 @@ def euclidean_norm(x, dim=None, keepdim=False):
     return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above))
 
 
+def standard_deviation(x, axis=None, ddof=1, keepdims=False):
+    """Its gradient is zero where all elements are equal; that of MindSpore's is NaN."""
+    variance = x.var(tuple(axis) if isinstance(axis, list) else axis, ddof=ddof, keepdims=keepdims)
+    above = ops.where(variance == 0, ops.ones_like(variance), variance)
+    return ops.where(variance == 0, ops.zeros_like(variance), ops.sqrt(above))
+
+
+def std_mean(x, axis=None, ddof=1, keepdims=False):
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return standard_deviation(x, axis, ddof, keepdims), x.mean(axis, keepdims)
+
+
+def var_mean(x, axis=None, ddof=1, keepdims=False):
+    """Their gradients are numbers where all elements are equal; those of MindSpore's are NaN."""
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return x.var(axis, ddof=ddof, keepdims=keepdims), x.mean(axis, keepdims)
+
+
 def finite(x, nan=None, posinf=None, neginf=None):
     """Numbers for what is none, in double precision too."""
     most = float(np.finfo(np.float64).max)

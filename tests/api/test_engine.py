@@ -48,7 +48,7 @@ def call(text: str) -> cst.Call:
             "torch.cat(\n    dim=1,  # one\n    tensors=[x, y],  # two\n)",
             "ops.cat(\n    [x, y],  # one\n    axis=1,  # two\n)",
         ),
-        ("(x\n .sum(1)  # rows\n .std(0))", "(ops.std(x\n .sum(1),  # rows\n 0, ddof=1))"),
+        ("(x\n .sum(1)  # rows\n .std(0))", "(standard_deviation(x\n .sum(1),  # rows\n 0))"),
         (
             "torch.zeros(2,  # rows\n            3,  # columns\n            device=device)",
             "ops.zeros((2,  # rows\n            3),  # columns\n            )",

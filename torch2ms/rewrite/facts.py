@@ -46,6 +46,7 @@ DIFFERENTIATED = re.compile(
 COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_as_complex|\bc(?:float|double)\b")
 OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
+CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
 _STEERS = ("warn_always", "anomaly_enabled", "detect_anomaly", "float32_matmul_precision", "deterministic_debug_mode")
@@ -261,6 +262,11 @@ class ModuleFacts:
     def ignores_nan(self) -> bool:
         """No source asks whether numbers are finite, or differentiates what was compiled."""
         return not self.project.says(WATCHED) or self.project.says(COMPILED)
+
+    @property
+    def never_catches(self) -> bool:
+        """No source goes on after an error."""
+        return not self.project.says(CAUGHT)
 
     @property
     def leaves_torch(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.known.activations import NAMED
@@ -10,6 +12,7 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING, Value
+from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.augmented import Augmented
@@ -30,6 +33,10 @@ from torch2ms.rewrite.settings import idle, steers
 from torch2ms.rewrite.unrecorded import KeptApart
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.forward.dependents import silenced
+
+BUFFER = "a buffer is a parameter that is not trained"
+SAVED = "; assumed: it is what the constructor makes of it, since states keep it, which torch's do not"
+STATES = re.compile(r"state_dict\b")
 
 
 class Statements:
@@ -195,10 +202,14 @@ class Statements:
         name, value = constant(argument(call, 0, "name")), argument(call, 1, "tensor")
         if value is None or not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
             return None
-        if constant(argument(call, 2, "persistent")) is False and _late(name, stmt):
+        passing = constant(argument(call, 2, "persistent")) is False
+        if passing and _late(name, stmt):
             return None  # no state keeps it: it may as well be MindSpore's own
         self.writer.needs.add("ms")
-        self.writer.tell("T2M503", "register_buffer", "a buffer is a parameter that is not trained")
+        saved = passing and self.writer.project.says(STATES)
+        self.writer.tell(
+            "T2M503", "register_buffer", BUFFER + (SAVED if saved else ""), Tier.ASSUMED if saved else Tier.EXACT
+        )
         made = f"ms.Parameter({{1}}, name={name!r}, requires_grad=False)"
         given = [func.value, value]
         if isinstance(value, cst.IfExp) and constant(value.orelse) is None:

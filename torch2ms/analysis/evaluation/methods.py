@@ -33,7 +33,7 @@ def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[V
     if name == "size":
         return Value("int" if args else "size")
     if name in ("cuda", "cpu", "to", "contiguous", "float", "double", "half", "requires_grad_", "type", "type_as"):
-        leaf = (receiver.leaf and name == "contiguous") or (
+        leaf = (receiver.leaf and name == "contiguous" and not receiver.place) or (
             name == "requires_grad_" and not any(a.kind == "bool" and a.likely for a in args)
         )
         value = Value("tensor", deps=deps, leaf=leaf, likely=receiver.likely)

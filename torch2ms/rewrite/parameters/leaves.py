@@ -14,6 +14,7 @@ from torch2ms.rewrite.writer import Writer
 
 WIDEST = 100  # columns of a literal that names each of its Parameters
 WHY = "it is trained: a Parameter"
+PAIR = "train torch.view_as_real of it, a pair of real numbers for each, and compute with torch.view_as_complex of that"
 
 
 class Leaves:
@@ -31,6 +32,8 @@ class Leaves:
         if not self.trained(place):
             return None
         value, bound = self.module.value(node.value), self.module.value(target)
+        if any(self.refused(one) for one in (value, *value.parts) if one.leaf):
+            return None
         if value.leaf and not (value.name == "parameter" and not _written_out(node.value, self.module.value)):
             return self.single(node.value, place, _collected(stmt, place))
         if bound.kind in ("list", "tuple", "dict") and any(_wanted(v) for v in value.parts):
@@ -45,6 +48,13 @@ class Leaves:
             return True
         local = scope.is_function and place in scope.locals
         return place in plan.leaves and (not local or (id(scope), place) in plan.homes)
+
+    def refused(self, value: Value) -> bool:
+        """No optimizer of MindSpore takes complex weights."""
+        found = value.dtype.startswith("complex")
+        if found and value.name != "parameter":  # of one of those its rule speaks
+            self.writer.refuse("T2M605", "complex leaf tensor", "MindSpore's optimizers take no complex weights", PAIR)
+        return found
 
     def of_class(self, place: str) -> ClassInfo | None:
         """The class that has a leaf of an optimizer in this attribute, if it is one."""
@@ -87,7 +97,7 @@ class Leaves:
         values = [self.module.value(e.value) for e in target.elements]
         new = [n for n, v in zip(names, values, strict=True)
                if self.trained(n) and v.leaf and v.place == n and v.name != "parameter"]  # fmt: skip
-        if not new:
+        if not new or any(self.refused(one) for one in values if one.leaf):
             return None
         given = node.value
         if isinstance(given, cst.Tuple) and len(given.elements) == len(names):
@@ -139,7 +149,7 @@ class Leaves:
     def begun(self, stmt: Stmt, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """A tensor that callers gave, or that was made as any other, becomes a Parameter where it begins to be one."""
         place = dotted(target)
-        if not self.trained(place):
+        if not self.trained(place) or self.refused(self.module.value(target)):
             return None
         if place.startswith("self.") and place.count(".") == 1 and self.writer.scope.cls and not self.of_class(place):
             return self.single(target, place, many=False)
