@@ -16,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Tier
 from torch2ms.rewrite import apis
-from torch2ms.rewrite.inplace import order, stores
+from torch2ms.rewrite.inplace import order, stores, views
 from torch2ms.rewrite.inplace.keepers import Kept, keepers, next_layer
 from torch2ms.rewrite.inplace.nested import LATE
 from torch2ms.rewrite.positions import Positions
@@ -52,13 +52,18 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
             here, later = _looking(writer, stmt, call, name, bound, outside) if now else ([], set())
             kept = [one for one in kept if now and not one.turn]
             later |= {one.place for one in kept if one.place}
+            shown, part = _bases(writer, stmt, name) if now and bound is None else (set(), False)
+            later |= shown
             whole = all(one.whole for one in kept)
-            if not here and not later and not kept:
+            if not here and not later and not kept and not part:
+                if now and bound is None and _of_callers(writer, stmt, name):
+                    why = f"`{name}` is of a list of the caller; assumed: nobody reads it there again"
+                    writer.tell("T2M614", f"{code(call.func)}({name})", why, Tier.ASSUMED)
                 continue
             acts = now
             looked_at.add(id(stmt))
             perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
-            perhaps = perhaps or any(not one.place for one in kept)
+            perhaps = perhaps or part or any(not one.place for one in kept)
             perhaps = perhaps or called.kind == "api" and _again(writer, stmt, call, name, acts)
             if not here and not perhaps and whole and called.kind == "api" and (target := _whole(stmt, call)):
                 same = f"it is the same tensor as `{target}`" if target != name else "who kept it has it changed"
@@ -163,6 +168,34 @@ def _looking(
     inside = {id(n) for n in descend(call)}
     uses = [n for n in order.reads(root, names) if id(n) not in inside]
     return [n for n in uses if order.sees(order.path(root, n), order.path(root, call))], later
+
+
+def _bases(writer: Writer, stmt: Stmt, name: str) -> tuple[set[str], bool]:
+    """The tensors that are read later and have the same elements in another shape (`v = h.view(-1, 3)`); whether one
+    has more than these."""
+    after = liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)) - stmt.defs
+    made = [s for s in stmt.block.scope.body.walk() if name in s.defs and s.number < stmt.number]
+    found: set[str] = set()
+    for other in made[-1:]:
+        node = other.node
+        alone = isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name)
+        for base in views.sources(name, other, writer.module) & after:
+            if any(base in s.defs for s in stmt.block.scope.body.walk() if other.number < s.number < stmt.number):
+                continue
+            if not alone or not isinstance(node, cst.Assign) or not views.reshaped(node.value, base, writer.module):
+                return set(), True
+            found.add(base)
+    return found, False
+
+
+def _of_callers(writer: Writer, stmt: Stmt, name: str) -> bool:
+    """`h = feats[-1]`, of a list that a caller gave: who keeps the list has the tensor changed."""
+    scope = stmt.block.scope
+    made = [s.node for s in scope.body.walk() if name in s.defs and s.number < stmt.number]
+    node = made[-1].value if made and isinstance(made[-1], cst.Assign) else None
+    if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name):
+        return False
+    return node.value.value in scope.params and writer.module.value(node.value).kind in ("list", "tuple", "dict")
 
 
 def _told(
