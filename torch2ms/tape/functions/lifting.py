@@ -25,6 +25,7 @@ from torch2ms.tape.functions.closures import Closure, Handover, closure_in, hand
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
+from torch2ms.tape.functions.handed_out import handed_out
 from torch2ms.tape.functions.handing import (
     Handed,
     Handing,
@@ -135,6 +136,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         if any([spread(info, site, lifting.callee) for info, site in reached]):
             spread_changes(called)
     unseen.versions |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
+    unseen.scopes = handed_out([i for _, i in functions], project)
     given = handovers(project, events)
     lifting.left = left_behind(list(project.modules.values()))
     for _, info in functions:

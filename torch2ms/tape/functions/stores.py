@@ -54,7 +54,7 @@ class Stores:
 def find_stores(known: Known) -> Stores:
     """The stores of a project; none where all gradients live within one function."""
     search = _Search(known)
-    known.project.unmet = unmet(search.records, known.project)
+    known.project.unmet = unmet(search.records, known)
     wanted = [(s, m, p) for s, m in search.scopes for p in search.needs(s, m)]
     leaving = [(s, m, p) for s, m in search.scopes for p in search.leaves_some(s, m)]
     if not wanted and not leaving:
