@@ -201,7 +201,7 @@ class _Search:
         """Parameters of a method that stand for modules of an optimizer are its own, too."""
         if owner.owns is not None:
             named = {o: frozenset({o}) | by_attribute(frozenset({o}), scope, module, self.project) for o in owner.owns}
-            hidden = set(scope.params) - {"self"} if owner.place.startswith("self.") else set()  # they mean what callers give
+            hidden = set(scope.params) - {"self"} if owner.place.startswith("self.") else set()  # given by callers
             known = frozenset().union(*named.values()) - hidden
             inside = {
                 n: own for n, own in self.stand_ins(scope, module).items()
