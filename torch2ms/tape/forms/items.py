@@ -58,7 +58,7 @@ def items_of(name: str, early: list[Stmt], scope: Scope, writer: Writer) -> Item
 
 
 def by_keys(name: str, stmts: list[Stmt]) -> bool:
-    """Statements take what a name holds for a dict, or ask whether it is: `out["loss"] if isinstance(out, dict) ...`."""
+    """Statements take what a name holds for a dict, or ask whether it is: `out["loss"] if isinstance(out, dict)`."""
     for node in (n for s in stmts for n in s.nodes):
         if type(node) is cst.Subscript and type(node.slice[0].slice) is cst.Index:
             if dotted(node.value) == name and isinstance(constant(node.slice[0].slice.value), str):
