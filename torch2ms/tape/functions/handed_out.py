@@ -57,7 +57,7 @@ def _mentioned(module: ModuleInfo, wanted: dict[str, FunctionInfo], project: Pro
 def _fetched(project: Project) -> list[tuple[str, ClassInfo]]:
     """What `getattr` fetches of objects of the project by names that are not written out, and how these begin."""
     found = []
-    for module in project.modules.values():
+    for module in (m for m in project.modules.values() if m.has("getattr(")):
         for call in (c for c in module.of_kind(cst.Call) if dotted(c.func) == "getattr" and len(c.args) > 1):
             head = _head(call.args[1].value)
             cls = class_of(module.value(call.args[0].value), module, project) if head else None
