@@ -46,8 +46,8 @@ def _alike(made: list[Handed]) -> bool:
     first = made[0]
     places = {o.place for o in first.owners}
     return all(
-        h.clears and h.leaves == first.leaves and h.root == first.root and h.info.scope.params == first.info.scope.params
-        and {o.place for o in h.owners} == places
+        h.clears and h.leaves == first.leaves and h.root == first.root
+        and h.info.scope.params == first.info.scope.params and {o.place for o in h.owners} == places
         for h in made
     )  # fmt: skip
 
