@@ -141,7 +141,19 @@ class _Finder:
         if isinstance(node, cst.Call) and dotted(node.func) == "range" and len(node.args) == 1:
             last = constant(self.number(node.args[0].value))
             return [str(n) for n in range(last)] if isinstance(last, int) else []
-        return []
+        return self.layers(dotted(node))
+
+    def layers(self, place: str) -> list[str]:
+        """The items of a `ModuleList` that is made once, of layers that are written down."""
+        made = [s.node for _, s in self.stmts if place in s.defs]
+        value = made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else None
+        if not isinstance(value, cst.Call) or self.module.value(value).name != "torch.nn.ModuleList" or not value.args:
+            return []
+        listed = value.args[0].value
+        whole = isinstance(listed, cst.List) and all(type(e) is cst.Element for e in listed.elements)
+        if not whole or any(place in s.muts for _, s in self.stmts):
+            return []
+        return [f"{place}[{n}]" for n in range(len(listed.elements))]  # type: ignore[attr-defined]
 
     def number(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """A number, or what a name is bound to that is bound once."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.containers import layers_by_name
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import entries
+from torch2ms.analysis.values import UNKNOWN, entries
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
 from torch2ms.wrappers.suites import Made, Suites, Uncommented
 
@@ -180,7 +181,15 @@ class _Finder:
         for box in self.known:
             if box.place == place and sees(scope, box.scope, place.partition(".")[0]) and box.whole(scope, stmt.number):
                 return list(box.held) if len(box.held) <= MOST else []
-        return []
+        return self.layer_keys(place) if place else []
+
+    def layer_keys(self, place: str) -> list[str]:
+        """The names of the layers of a `ModuleDict` that is made once and stays as it is."""
+        stmts = [s for inner in self.module.scope.walk() for s in inner.body.walk()]
+        made = [s for s in stmts if place in s.defs]
+        value = made[0].out.get(place, UNKNOWN) if len(made) == 1 and made[0].block.owner is None else UNKNOWN
+        layers = layers_by_name(value)
+        return list(layers) if len(layers) <= MOST and not any(place in s.muts for s in stmts) else []
 
     def listed(self, place: str, scope: Scope) -> list[str]:
         """The items of a list of texts that is bound once and stays as it is."""

@@ -319,6 +319,13 @@ def named_layer(base: Value, name: str) -> Value | None:
     return replace(layer, place=f"{base.place}.{name}" if base.place else "") if layer.kind == "module" else None
 
 
+def layers_by_name(base: Value) -> dict[str, Value]:
+    """All layers that a `ModuleDict` was made with, where all are seen."""
+    found = {key: named_layer(base, key) for key, _ in base.keys or ()} if base.name == "torch.nn.ModuleDict" else {}
+    known = {key: layer for key, layer in found.items() if layer is not None}
+    return known if len(known) == len(found) else {}
+
+
 def grouped_optimizer(node: cst.CSTNode) -> cst.BaseExpression | None:
     """The optimizer of `[p for group in optimizer.param_groups for p in group["params"]]`."""
     if (type(node) is not cst.ListComp and type(node) is not cst.GeneratorExp) or node.for_in.inner_for_in is None:

@@ -275,7 +275,8 @@ class Evaluator:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "items" or len(names) != 2:
             return None
         iterated = self.memo.get(id(call.func.value), UNKNOWN)
-        held = entries(iterated) if iterated.kind == "dict" else {}
+        held = containers.layers_by_name(iterated) if iterated.kind == "module" else entries(iterated)
+        held = held if iterated.kind in ("dict", "module") else {}
         certain = bool(held) and all(sure for _, sure in iterated.keys or ())
         if not certain or not all(names) or dotted(node.key) != names[0]:
             return None

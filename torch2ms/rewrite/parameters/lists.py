@@ -261,8 +261,17 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool 
             and not node.args
             and dotted(node.func.value)
         ):
-            return [] if bare(module.value(node.func.value)) else [code(node.func.value)]
+            holder = module.value(node.func.value)
+            if holder.kind == "object":
+                return _of_object(dotted(node.func.value), module.value(node))
+            return [] if bare(holder) else [code(node.func.value)]
     return None
+
+
+def _of_object(holder: str, given: Value) -> list[str] | None:
+    """The modules behind a method `parameters` of a class that is none: `return self.head.parameters()`."""
+    places = [given.place] if given.place else sorted(given.deps)
+    return places if places and all(p.startswith(f"{holder}.") for p in places) else None
 
 
 def told_apart_in(loop: cst.For, iterated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:

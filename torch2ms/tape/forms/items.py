@@ -57,6 +57,18 @@ def items_of(name: str, early: list[Stmt], scope: Scope, writer: Writer) -> Item
     return Items([f"{name}[{key}]" for key in keys], names, f"{name} = {around}")
 
 
+def by_keys(name: str, stmts: list[Stmt]) -> bool:
+    """Statements take what a name holds for a dict, or ask whether it is: `out["loss"] if isinstance(out, dict)`."""
+    for node in (n for s in stmts for n in s.nodes):
+        if type(node) is cst.Subscript and type(node.slice[0].slice) is cst.Index:
+            if dotted(node.value) == name and isinstance(constant(node.slice[0].slice.value), str):
+                return True
+        elif type(node) is cst.Call and dotted(node.func) == "isinstance" and len(node.args) == 2:
+            if dotted(node.args[0].value) == name and not dotted(node.args[1].value).endswith("Tensor"):
+                return True
+    return False
+
+
 def _written(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
     """The items of a display, each with its number or key; none where it is not all written out."""
     if isinstance(node, (cst.List, cst.Tuple)):

@@ -15,7 +15,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, parameters_of, weight_nodes, weights_of
-from torch2ms.tape.forms.items import Items, items_of
+from torch2ms.tape.forms.items import Items, by_keys, items_of
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forward.asked_again import asked_again
 from torch2ms.tape.forward.asked_first import invariant
@@ -292,7 +292,8 @@ def _early(writer: Writer, call: Call) -> Early | str:
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
     items: dict[str, Items] = {}
     for name in [*crossing, *attributes]:
-        if not (kinds := writer.kinds(name, early)) & {*CONTAINERS, "object"}:
+        kinds = writer.kinds(name, early)
+        if not kinds & {*CONTAINERS, "object"} and not by_keys(name, late):
             continue
         plain = "object" not in kinds and "." not in name
         found = items_of(name, early, event.stmt.block.scope, writer) if plain else None

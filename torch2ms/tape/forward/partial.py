@@ -18,7 +18,7 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, one_of_all, tests_of
+from torch2ms.tape.forward.choices import CHOOSING, by_name, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
@@ -70,6 +70,31 @@ def same_at_every_step(test: cst.BaseExpression, event: Event, owner: Owner, pro
     if asked - scope.locals or asked & set(scope.params):
         owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
     return True
+
+
+def picked_anew(callables: list[str], event: Event, owners: list[Owner], project: Project) -> str:
+    """What picks a callable of which nothing is known, where it picks another one at each step of an optimizer.
+
+    `loss_of = getattr(self, f"{task}_loss")`: each of them runs layers of its own, and nobody knows which.
+    """
+    scope = event.stmt.block.scope
+    given = given_by_loops(scope, project)
+    for stmt in (s for s in scope.body.walk() if s.defs.intersection(callables)):
+        node = stmt.node
+        asked: cst.BaseExpression | None = None
+        if isinstance(node, cst.For):
+            asked, names = node.target, stmt.defs & set(callables)
+        elif isinstance(node, cst.Assign):
+            asked = by_name(node.value) if isinstance(node.value, cst.Call) else None
+            asked = node.value if isinstance(node.value, cst.Subscript) else asked
+            names = {root(u) for u in expression_uses(asked, stmt)} if asked is not None else set()
+        if asked is None:
+            continue
+        for owner in owners:
+            others = owner.kind == "optimizer" and not owner.plain and "[" not in owner.place
+            if others and names & (given | _turning(event, owner)):
+                return code(asked)
+    return ""
 
 
 def _named_again(asked: set[str], scope: Scope, project: Project) -> set[str]:

@@ -32,6 +32,7 @@ NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
 )  # layers are picked without naming one of them
 SETTINGS = r"(?!(?:self\.)?(?:args|opts?|options|conf|config|cfg|flags|hparams)\b)"  # they hold no layers
+DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
 UNSEEN = re.compile(rf"children\(|_modules\b|getattr\({SETTINGS}|__dict__|\bvars\({SETTINGS}|\.modules\(\)")
 
 
@@ -48,7 +49,7 @@ class Skipped:
     @property
     def why(self) -> str:
         if self.test:
-            return f"parameters get no gradient depending on `{self.test}`: MindSpore's optimizer would move them then"
+            return DEPENDING.format(self.test)
         return f"nothing runs `{self.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
 
 

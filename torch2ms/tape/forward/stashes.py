@@ -169,9 +169,38 @@ def appended(stmt: Stmt) -> tuple[str, cst.BaseExpression | None]:
     return "", None
 
 
-def emptied(stmt: Stmt) -> str:
-    """The place that the statement empties: `del place[:]`, `place.clear()`, `place = []`."""
+def added(stmt: Stmt) -> tuple[str, cst.BaseExpression | None]:
+    """The attribute and the value of `place += value` or `place = place + value`: what is kept is a sum."""
     node = stmt.node
+    if type(node) is cst.AugAssign and type(node.operator) is cst.AddAssign:
+        place, value = dotted(node.target), node.value
+    elif type(node) is cst.Assign and len(node.targets) == 1 and type(node.value) is cst.BinaryOperation:
+        place, value = dotted(node.targets[0].target), node.value.right
+        if type(node.value.operator) is not cst.Add or dotted(node.value.left) != place:
+            return "", None
+    else:
+        return "", None
+    return (place, value) if "." in place else ("", None)
+
+
+def emptied(stmt: Stmt) -> set[str]:
+    """The places that the statement empties: `del place[:]`, `place.clear()`, `place = []`, `place, other = [], []`."""
+    bound = {dotted(target) for target, value in _pairs(stmt.node) if _empty(value)}
+    return bound - {""} if bound else {_emptied_in_place(stmt.node)} - {""}
+
+
+def _pairs(node: object) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What an assignment binds, target by target, where its values are written one by one."""
+    if type(node) is not cst.Assign or len(node.targets) != 1:
+        return
+    target, value = node.targets[0].target, node.value
+    if type(target) is not cst.Tuple:
+        yield target, value
+    elif type(value) is cst.Tuple and len(value.elements) == len(target.elements):
+        yield from ((t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True))
+
+
+def _emptied_in_place(node: object) -> str:
     if type(node) is cst.Del and type(node.target) is cst.Subscript:
         part = node.target.slice[0].slice if len(node.target.slice) == 1 else None
         if isinstance(part, cst.Slice) and part.lower is None and part.upper is None and part.step is None:
@@ -180,8 +209,6 @@ def emptied(stmt: Stmt) -> str:
         func = node.value.func
         if isinstance(func, cst.Attribute) and func.attr.value == "clear":
             return dotted(func.value)
-    if type(node) is cst.Assign and len(node.targets) == 1 and _empty(node.value):
-        return dotted(node.targets[0].target)
     return ""
 
 
@@ -190,19 +217,20 @@ def emptied_by(stmt: Stmt, callee: Mapping[int, FunctionInfo]) -> set[str]:
     call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
     info = callee.get(id(call))
     if info is None or not isinstance(call, cst.Call):
-        return {emptied(stmt)} - {""}
+        return emptied(stmt)
     if not (base := receiving(info, call)):
         return set()
     found = set()
     for inner in info.scope.body.stmts:
         if isinstance(inner.node, cst.Expr) and isinstance(inner.node.value, cst.SimpleString):
             continue
-        place = emptied(inner)
-        if not place and isinstance(inner.node, cst.Assign) and constant(inner.node.value) is not ...:
-            place = dotted(inner.node.targets[0].target) if len(inner.node.targets) == 1 else ""
-        if not place.startswith("self."):
+        places = emptied(inner)
+        bound = list(_pairs(inner.node))
+        if bound and all(_empty(v) or constant(v) is not ... for _, v in bound):
+            places |= {dotted(target) for target, _ in bound}
+        if not places or not all(place.startswith("self.") for place in places):
             return set()
-        found.add(base + place[4:])
+        found |= {base + place[4:] for place in places}
     return found
 
 
@@ -238,15 +266,18 @@ def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapp
     for module in modules:
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
-                place = emptied(stmt)
+                zero = {dotted(t) for t, v in _pairs(stmt.node) if constant(v) is not ...}
+                gone = {place for place in emptied(stmt) | zero if names(stash, place)}
                 target, value = appended(stmt)
+                more, term = added(stmt)
+                target, value = (more, term) if term is not None else (target, value)
                 if scope is reader and stmt.block is scope.body:
-                    cleared |= {p for p in emptied_by(stmt, callee) if names(stash, p)}
-                if names(stash, place):
+                    cleared |= gone | {p for p in emptied_by(stmt, callee) if names(stash, p)}
+                if gone:
                     explained |= {id(n) for n in stmt.nodes}
                 elif names(stash, target) and value is not None:
-                    assert isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, cst.Call)
-                    explained |= {id(n) for n in descend(stmt.node.value.func)}
+                    inside = {id(n) for n in descend(value)}
+                    explained |= {id(n) for n in stmt.nodes} - inside
                     stash.fills.append(Fill(module, scope, stmt, value))
     for node in descend(reader.node):
         if _is(stash, node):
@@ -256,8 +287,10 @@ def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapp
         stash.problem = f"`{stash.name}` keeps what was appended from one episode to the next"
     for module in modules:
         for node in module.nodes:
-            if type(node) is cst.Call and dotted(node.func) == "len" and len(node.args) == 1:
-                explained.add(id(node.args[0].value))
+            if type(node) is cst.Call:
+                explained.add(id(node.func))  # `dist.entropy()` is none that is kept as `self.entropy`
+                if dotted(node.func) == "len" and len(node.args) == 1:
+                    explained.add(id(node.args[0].value))
             if id(node) not in explained and (_is(stash, node) or _mentions(stash, node)):
                 stash.problem = stash.problem or f"`{stash.name}` is used elsewhere too"
 

@@ -25,6 +25,8 @@ from torch2ms.tape.functions.closures import Closure, Handover, closure_in, hand
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
+from torch2ms.tape.functions.handed_out import handed_out
+from torch2ms.tape.functions.handed_versions import hand_on_versions
 from torch2ms.tape.functions.handing import (
     Handed,
     Handing,
@@ -135,6 +137,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         if any([spread(info, site, lifting.callee) for info, site in reached]):
             spread_changes(called)
     unseen.versions |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
+    unseen.scopes = handed_out([i for _, i in functions], project)
     given = handovers(project, events)
     lifting.left = left_behind(list(project.modules.values()))
     for _, info in functions:
@@ -165,6 +168,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     seen = [i for _, i in functions if i.scope not in unseen]
+    hand_on_versions(lifting, [i for _, i in functions], events, unseen)
     hand_on(lifting, seen, events)
     if stores:
         _store(lifting, project, seen, events, unseen)

@@ -95,7 +95,7 @@ class Ways:
             if type(call.func) is cst.Call:
                 if value.kind not in ("api", "builtin", "object") and _gets(call) and not _of_network(call, module):
                     found.append((id(scope), "", None))
-            elif value.kind == "unknown":
+            elif value.kind in ("unknown", "method"):
                 fetched = self.fetched(call, scope, module)
                 names = self.valued | fetched if fetched else None if fetched is None else self.valued
                 found.append((id(scope), scope.name, names))
@@ -130,8 +130,8 @@ class Ways:
         others = names - {scope.name}
         name = dotted(func)
         if value.kind == "function" or name in names:
-            return name in names
-        if value.kind != "unknown" or name not in scope.locals:
+            return name in names or value.name.rpartition(".")[2] in names
+        if value.kind not in ("unknown", "method") or name not in scope.locals:
             return False
         if not others or not others.isdisjoint(self.valued):
             return bool(others)

@@ -34,6 +34,7 @@ class Unseen:
 
     def __init__(self) -> None:
         self.names: set[str] = set()  # for whatever they are given
+        self.scopes: set[int] = set()  # ids of those of functions that are handed about
         self.versions: set[str] = set()  # which of several methods of that name a call reaches is not known
         self.calls: dict[str, list[tuple[cst.Call, bool]]] = {}
 
@@ -48,7 +49,7 @@ class Unseen:
 
     def reached(self, scope: Scope) -> bool:
         """Calls that are not seen may reach the function, apart from those that are seen of another version."""
-        if scope.name in self.names:
+        if scope.name in self.names or id(scope) in self.scopes:
             return True
         calls = [(call, used) for call, used in self.calls.get(scope.name, ()) if _takes(scope, call)]
         return any(not used for _, used in calls) or bool(calls) and _gives(scope)
@@ -57,6 +58,7 @@ class Unseen:
         """Functions that are used as values are among them."""
         more = Unseen()
         more.names, more.calls, more.versions = self.names.union(names), self.calls, self.versions
+        more.scopes = self.scopes
         return more
 
 

@@ -54,7 +54,7 @@ class Stores:
 def find_stores(known: Known) -> Stores:
     """The stores of a project; none where all gradients live within one function."""
     search = _Search(known)
-    known.project.unmet = unmet(search.records, known.project)
+    known.project.unmet = unmet(search.records, known)
     wanted = [(s, m, p) for s, m in search.scopes for p in search.needs(s, m)]
     leaving = [(s, m, p) for s, m in search.scopes for p in search.leaves_some(s, m)]
     if not wanted and not leaving:
@@ -201,7 +201,7 @@ class _Search:
         """Parameters of a method that stand for modules of an optimizer are its own, too."""
         if owner.owns is not None:
             named = {o: frozenset({o}) | by_attribute(frozenset({o}), scope, module, self.project) for o in owner.owns}
-            hidden = set(scope.params) if owner.place.startswith("self.") else set()  # they mean what callers give
+            hidden = set(scope.params) - {"self"} if owner.place.startswith("self.") else set()  # given by callers
             known = frozenset().union(*named.values()) - hidden
             inside = {
                 n: own for n, own in self.stand_ins(scope, module).items()

@@ -12,8 +12,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses
 from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap
+from torch2ms.tape.functions.reach import Known, Reach
 from torch2ms.tape.functions.within import by_attribute, reachable
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
@@ -23,14 +25,39 @@ from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 USES = (*LOADS, "handed", "gradcall", "step_closure", "fill", "spill")
 
 
-def unmet(records: Mapping[int, Records], project: Project) -> set[int]:
+def unmet(records: Mapping[int, Records], known: Known) -> set[int]:
     """The ids of such calls, among the events of all scopes of a project."""
+    project = known.project
     idle = [r for r in records.values() if r.scope.is_function and not any(f.kind in USES for f in r.events)]
     lost = [(e, r) for r in idle for e in r.events if e.kind == "backward" and not r.takers(e)]
     if not lost or any(_meets(r) for r in records.values()):
         return set()
     unseen = {id(r.scope) for e, r in lost if not _known(r.root_deps(e), r, project, records)}
-    return {id(e.node) for e, r in lost if id(r.scope) not in unseen}
+    lost = [(e, r) for e, r in lost if id(r.scope) not in unseen]
+    met = {s for s in {id(r.scope) for _, r in lost} if _called_before_use(Reach(known, {s}), records)}
+    return {id(e.node) for e, r in lost if id(r.scope) not in met}
+
+
+def _called_before_use(reach: Reach, records: Mapping[int, Records]) -> bool:
+    """A scope calls one of these functions, and uses gradients before it clears them again."""
+    for found in records.values():
+        uses = [e.stmt for e in found.events if e.kind in LOADS]
+        clears = [e.stmt for e in found.events if e.kind == "clear"]
+        for stmt, _ in reach.calls(found.scope, found.module) if uses else ():
+            if any(_meets_call(stmt, use, clears) for use in uses):
+                return True
+    return False
+
+
+def _meets_call(call: Stmt, use: Stmt, clears: list[Stmt]) -> bool:
+    """What the call leaves is there where it is used, as nothing surely clears it on the way."""
+    around = [use, *use.ancestors()]
+    sure = [c for c in clears if any(c.block is a.block for a in around)]
+    if call.number <= use.number:
+        return not any(call.number < c.number < use.number for c in sure)
+    loops = [a for a in around[1:] if a.is_loop and a in call.ancestors()]
+    inside = [c for c in sure if loops and loops[-1] in c.ancestors()]
+    return bool(loops) and not any(c.number < use.number or c.number > call.number for c in inside)
 
 
 def _meets(records: Records) -> bool:

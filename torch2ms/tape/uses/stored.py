@@ -25,10 +25,17 @@ def unguarded(event: Event, owner: Owner) -> str:
     """Why a use of gradients that may not be there cannot be put under a condition, "" if it can."""
     alone = isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node
     named = event.kind == "clip_norm" and _named(event)
-    asked = owner.stored and event.kind in ("grad_loop", "leaf_grad") and asks(event)
+    asked = owner.stored and event.kind in ("grad_loop", "leaf_grad") and (asks(event) or _raises(event))
     if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or named or asked or event.lifted:
         return ""
     return f"the gradients of `{owner.place}` are there only where a condition held"
+
+
+def _raises(event: Event) -> bool:
+    """A method of a gradient is called in any case, as in `p.grad.mul_(0.5)`: torch raises as well where it is None."""
+    stmts = event.stmt.blocks[0].stmts if event.kind == "grad_loop" and event.stmt.blocks else [event.stmt]
+    asked = (n.value for s in stmts if not s.blocks for n in s.nodes if type(n) is cst.Attribute)
+    return any(type(held) is cst.Attribute and held.attr.value == "grad" for held in asked)
 
 
 def _named(event: Event) -> bool:
@@ -143,7 +150,9 @@ def begin_stores(stores: Stores, plans: dict[int, Plan]) -> None:
             if (made := _made_later(place, first)) is not None:
                 plans[id(module)].behind.setdefault(id(made), []).append(text)
                 continue
-            plans[id(module)].before.setdefault(id(_begin(place, first)), []).append(text)
+            lines = plans[id(module)].before.setdefault(id(_begin(place, first)), [])
+            using = (n for n, line in enumerate(lines) if isinstance(line, Text) and f"{place}.grads" in line.template)
+            lines.insert(next(using, len(lines)), text)
 
 
 def _made_later(place: str, first: Stmt) -> Stmt | None:
