@@ -97,8 +97,11 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
 
 def _left_over(results: Mapping[str, Result]) -> int:
     """How much gradient code of training steps is refused."""
-    refused = [f for r in results.values() for f in r.findings if f.tier is Tier.REFUSED]
-    return len([f for f in refused if f.code.startswith("T2M11")])
+    return sum(_is_left(f) for r in results.values() for f in r.findings)
+
+
+def _is_left(finding: Finding) -> bool:
+    return finding.tier is Tier.REFUSED and finding.code.startswith("T2M11")
 
 
 def _unread(results: Mapping[str, Result]) -> int:
@@ -128,6 +131,7 @@ def _best(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     halfway = Halfway()  # let go of when this is done: it has every tree of the project
     results = _translated(sources, config, halfway=halfway)
     if halfway.in_parts and (left := _left_over(results)):
+        halfway.results = results
         other = _translated(sources, config, written_out=True, halfway=halfway)
         less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
         if other and less and not any(other[path].error for path in other if not results[path].error):
@@ -147,6 +151,23 @@ class Halfway:
     modules: list[tuple[str, Added]] = field(default_factory=list)  # with their paths
     problems: dict[str, Result] = field(default_factory=dict)  # of files that are not among them
     in_parts: bool = True  # there may be something to write out
+    results: dict[str, Result] = field(default_factory=dict)  # of the first attempt
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """The files in which the first attempt left gradient code of training steps."""
+        return frozenset(path for path, result in self.results.items() if any(map(_is_left, result.findings)))
+
+    def beats(self, modules: list[tuple[str, ModuleInfo]], plans: Mapping[str, Plan]) -> bool:
+        """The first attempt is the better one already by what is planned in the second: writing refuses no less."""
+        refused = (
+            finding
+            for path, module in modules
+            if not self.results[path].error and not settled(self.results[path].source)
+            for finding in plans[module.name].findings
+            if _is_left(finding) and not module.directives.speaks_of(finding.code, finding.line)
+        )
+        return sum(1 for _ in refused) >= _left_over(self.results)
 
 
 def _translated(
@@ -161,8 +182,8 @@ def _translated(
 
     Gradient code of files that are `held` back is refused. `whole` says that no file was taken out of the project.
     """
-    project = Project(held=held, written_out=written_out)
     begun = halfway if written_out and halfway is not None and halfway.modules else None
+    project = Project(held=held, written_out=halfway.lacking if written_out and halfway is not None else frozenset())
     results, modules = _resumed(project, begun) if begun is not None else _read(project, sources, config)
     try:
         infer(project)
@@ -178,6 +199,9 @@ def _translated(
         modules = [(path, project.modules[module.name]) for path, module in modules]
         rules = Rules.load(config.target, config.device)
         plans = plan_project(project, config)
+        if written_out and halfway is not None and halfway.beats(modules, plans):
+            project.close()
+            return {}
     except Exception as error:  # a bug of ours: it must not take the other files along
         if os.environ.get("TORCH2MS_DEBUG"):
             raise

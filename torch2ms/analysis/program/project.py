@@ -258,7 +258,7 @@ class Project:
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     freezes_trained: bool = False  # ... of what may be part of a network that is trained
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
-    written_out: bool = False  # functions that do a part of a training step give way to their bodies
+    written_out: frozenset[str] = frozenset()  # for these paths functions that do a part of a step give way to bodies
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches, and whether they find something
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
