@@ -451,6 +451,51 @@ PROGRAMS = {
             logger.log("loss", ops.log(loss).item(), 3)
         """,
     ),
+    "a class body of which nothing is left": (
+        """
+        import torch
+        net = torch.nn.Linear(2, 2)
+        class Setup:
+            net.cuda()  # once
+        """,
+        """
+        class Setup:
+            pass
+            # once
+        """,
+    ),
+    "steps in the body of a class": (
+        """
+        import torch
+
+        class Study:
+            net = torch.nn.Linear(3, 1)
+            (net(torch.ones(2, 3)).sum()).backward()
+        """,
+        """
+        class Study:
+            net = nn.Dense(3, 1)
+            # torch2ms: T2M110 backward call""",
+    ),
+    "a comment behind what a function gives that is written out": (
+        """
+        import torch
+
+        def slope(y, x):
+            return torch.autograd.grad(y.sum(), x)[0]  # one row for each output
+
+        def rows_of(net, x):
+            x = x.detach().requires_grad_(True)
+            y = net(x).pow(2)
+            found = slope(y, x)
+            return found.detach()
+        """,
+        """
+        def rows_of(net, x):
+            x = ops.stop_gradient(x)
+            # one row for each output
+        """,
+    ),
 }
 
 

@@ -14,8 +14,10 @@ import libcst as cst
 
 from torch2ms import packages
 from torch2ms.analysis.infer import infer
+from torch2ms.analysis.program.naming import module_name
 from torch2ms.analysis.program.project import Added, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.settled import apart, marked, settled
+from torch2ms.analysis.program.snapshot import Snapshot, restore, snapshot
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
@@ -97,8 +99,11 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
 
 def _left_over(results: Mapping[str, Result]) -> int:
     """How much gradient code of training steps is refused."""
-    refused = [f for r in results.values() for f in r.findings if f.tier is Tier.REFUSED]
-    return len([f for f in refused if f.code.startswith("T2M11")])
+    return sum(_is_left(f) for r in results.values() for f in r.findings)
+
+
+def _is_left(finding: Finding) -> bool:
+    return finding.tier is Tier.REFUSED and finding.code.startswith("T2M11")
 
 
 def _unread(results: Mapping[str, Result]) -> int:
@@ -128,10 +133,13 @@ def _best(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     halfway = Halfway()  # let go of when this is done: it has every tree of the project
     results = _translated(sources, config, halfway=halfway)
     if halfway.in_parts and (left := _left_over(results)):
+        halfway.results = results
         other = _translated(sources, config, written_out=True, halfway=halfway)
         less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
         if other and less and not any(other[path].error for path in other if not results[path].error):
             return other
+    if halfway.first is not None:
+        halfway.first.close()
     return results
 
 
@@ -147,6 +155,25 @@ class Halfway:
     modules: list[tuple[str, Added]] = field(default_factory=list)  # with their paths
     problems: dict[str, Result] = field(default_factory=dict)  # of files that are not among them
     in_parts: bool = True  # there may be something to write out
+    results: dict[str, Result] = field(default_factory=dict)  # of the first attempt
+    first: Project | None = None  # what it ended with, where a second one may use what was inferred
+    before: Snapshot = field(default_factory=list)  # ... and its statements before it was planned
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """The files in which the first attempt left gradient code of training steps."""
+        return frozenset(path for path, result in self.results.items() if any(map(_is_left, result.findings)))
+
+    def beats(self, modules: list[tuple[str, ModuleInfo]], plans: Mapping[str, Plan]) -> bool:
+        """The first attempt is the better one already by what is planned in the second: writing refuses no less."""
+        refused = (
+            finding
+            for path, module in modules
+            if not self.results[path].error and not settled(self.results[path].source)
+            for finding in plans[module.name].findings
+            if _is_left(finding) and not module.directives.speaks_of(finding.code, finding.line)
+        )
+        return sum(1 for _ in refused) >= _left_over(self.results)
 
 
 def _translated(
@@ -161,9 +188,13 @@ def _translated(
 
     Gradient code of files that are `held` back is refused. `whole` says that no file was taken out of the project.
     """
-    project = Project(held=held, written_out=written_out)
     begun = halfway if written_out and halfway is not None and halfway.modules else None
-    results, modules = _resumed(project, begun) if begun is not None else _read(project, sources, config)
+    if begun is not None:
+        results = dict(begun.problems)
+        project, modules = _resumed(held, begun)
+    else:
+        project = Project(held=held, written_out=halfway.lacking if written_out and halfway else frozenset())
+        results, modules = _read(project, sources, config)
     try:
         infer(project)
         project = project if begun is not None else understood_up_to_steps(project)
@@ -177,7 +208,12 @@ def _translated(
             return {}  # as it was before
         modules = [(path, project.modules[module.name]) for path, module in modules]
         rules = Rules.load(config.target, config.device)
+        if halfway is not None and not written_out and halfway.in_parts and len(modules) > 1:
+            halfway.first, halfway.before = project, snapshot(project)
         plans = plan_project(project, config)
+        if written_out and halfway is not None and halfway.beats(modules, plans):
+            project.close()
+            return {}
     except Exception as error:  # a bug of ours: it must not take the other files along
         if os.environ.get("TORCH2MS_DEBUG"):
             raise
@@ -187,7 +223,12 @@ def _translated(
         error.__traceback__ = None
         left = {path: sources[path] for path, _ in modules}
     else:
-        return results | _written(project, modules, plans, rules, sources)
+        results |= _written(project, modules, plans, rules, sources)
+        if halfway is None or halfway.first is None:
+            project.close()
+        return results
+    if halfway is not None:
+        halfway.first, halfway.before = None, []
     del project, modules, begun  # before all of it is done again
     gc.collect()
     return results | _apart(left, config, held, said, blamed)
@@ -200,14 +241,13 @@ def _written(
     rules: Rules,
     sources: Mapping[str, str],
 ) -> dict[str, Result]:
-    """The translations by what was planned; the project is given up."""
+    """The translations by what was planned."""
     results = {}
     for path, module in modules:
         try:
             results[path] = _convert(project, module, plans[module.name], rules, sources[path], path)
         except Exception as error:
             results[path] = _failed(path, sources[path], error)
-    project.close()
     return results
 
 
@@ -231,9 +271,17 @@ def _read(
     return results, modules
 
 
-def _resumed(project: Project, halfway: Halfway) -> tuple[dict[str, Result], list[tuple[str, ModuleInfo]]]:
-    """The modules of an attempt before, as they were halfway."""
-    return dict(halfway.problems), [(path, project.add(*added)) for path, added in halfway.modules]
+def _resumed(held: frozenset[str], halfway: Halfway) -> tuple[Project, list[tuple[str, ModuleInfo]]]:
+    """The project of an attempt before, as it was halfway; what the first attempt did not change stays inferred."""
+    if halfway.first is None:
+        project = Project(held=held, written_out=halfway.lacking)
+        return project, [(path, project.add(*added)) for path, added in halfway.modules]
+    restore(halfway.before)
+    first, names = halfway.first, [(path, module_name(path), added) for path, added in halfway.modules]
+    halfway.first, halfway.before = None, []
+    changed = {name: added for _, name, added in names if first.modules[name].tree is not added[1]}
+    project = first.succeeded(changed, halfway.lacking)
+    return project, [(path, project.modules[name]) for path, name, _ in names]
 
 
 def _apart(

@@ -98,6 +98,8 @@ class Inliner(Suites):
         made, waiting = super().simple(stmt)
         above, self.above = self.above, outer
         if not above:
+            if made and self.said:
+                made = [self.renumbered(made[0], leading_lines=[*layout.leading(made[0]), *self.said]), *made[1:]]
             return made, waiting
         if not made:
             inner = [line for small in stmt.body for line in layout.inner_comments(small)]
@@ -202,7 +204,8 @@ class Inliner(Suites):
         assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
         result = last.body[-1].value
         assert result is not None
-        self.said += [line for line in last.leading_lines if line.comment is not None]
+        own_comments = (*last.leading_lines, *layout.trailing_comment(last.trailing_whitespace))
+        self.said += [line for line in own_comments if line.comment is not None]
         if len(last.body) > 1:
             above.append(last.with_changes(body=last.body[:-1]))
         if original is self.unused and dotted(result):

@@ -152,7 +152,7 @@ class Definitions:
         body = self.emitter.body(scope.body)
         self.writer.scope = outer
         self.writer.marked = held
-        result = changed(node, body=body, decorators=decorators)
+        result = changed(node, body=body or self.emitter.emptied(scope.body), decorators=decorators)
         if bases != list(node.bases):
             result = result.with_changes(bases=bases)
             if not bases and not node.keywords:

@@ -91,6 +91,9 @@ def plan_scope(
         and not (i.module.uses_mindspore and not find(i.scope, i.module))
     ]  # a method that clears what an optimizer keeps does it itself, or was translated before
     events = lifting.spills.added(events, scope, module) if lifting.spills is not None else events
+    if type(scope.node) is cst.ClassDef:  # it runs among the steps around it, and its functions see no name of it
+        give_up(events, "it stands in the body of a class, outside of methods", plan)
+        return
     if events := drop_idle(unasked(called_clears(events, lifting), plan), scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         planner = _ScopePlanner(

@@ -159,13 +159,13 @@ def understood_up_to_steps(project: Project) -> Project:
 
 
 def understood_from_steps_on(project: Project) -> Project:
-    """These, where that is wanted, and the passes after. There may be nothing to write out: the project stays then."""
+    """These, where that is wanted, and the passes after. Nothing to write out where it is wanted: no pass is made."""
     if project.written_out:
-        whole = whole_steps(project)
-        if whole is project:
-            project.written_out = False
+        wanted = {m.name: m.tree for m in project.modules.values() if m.path in project.written_out}
+        project = whole_steps(project)
+        if all(project.modules[name].tree is tree for name, tree in wanted.items()):
+            project.written_out = frozenset()
             return project
-        project = whole
     project = _with(project, unkept(project))
     project = _with(project, components(project))
     project = _with(project, named_outputs(project))

@@ -109,6 +109,8 @@ def outward(
 
 def _below(receiver: str, rest: str) -> str:
     """A place inside an object; for what is far inside of objects in objects, a part on the way there speaks."""
+    if PICKED in receiver and rest.startswith(PICKED[1:]):
+        return receiver  # one parameter was picked: nothing more is to be picked from it
     place = receiver + ("." + rest if rest else "")
     return place if place.count(".") < DEEP else ".".join(place.split(".")[: max(DEEP, receiver.count(".") + 1)])
 

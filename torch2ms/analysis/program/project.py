@@ -22,6 +22,7 @@ from torch2ms.analysis.program.families import families
 from torch2ms.analysis.program.hooks import Kept, kept_by_hooks
 from torch2ms.analysis.program.mixins import completes_modules, runs_layers
 from torch2ms.analysis.program.naming import module_name
+from torch2ms.analysis.program.plain import Plain as Plain
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.taken import takes
@@ -31,7 +32,6 @@ from torch2ms.analysis.syntax.names import Imports, dotted, qualified
 from torch2ms.analysis.syntax.sources import says
 from torch2ms.analysis.syntax.tree import Node, gathered
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
-from torch2ms.findings import Finding
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.run import Run
@@ -40,17 +40,6 @@ SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
 GRADIENT = re.compile(r"\bgrad\b")  # as its source has it: what was written plainly may read more
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
-
-
-@dataclass(eq=False)
-class Plain:
-    """A module without wrappers around training; `reasons` say of nodes why a wrapper is still around them."""
-
-    tree: cst.Module
-    lines: list[tuple[int, int]]  # of its statements, in the source
-    findings: list[Finding]
-    reasons: dict[int, str]
-    brought: str = ""  # what was written elsewhere: the source says it from now on
 
 
 @dataclass(eq=False)
@@ -133,10 +122,11 @@ class ModuleInfo:
         """What was inferred of others; values of nodes stay until the next inference has new ones."""
         self.env = Env()
         self.answers.clear()
+        self.skips = self.zeroed = self.grows = False
         for known in ("optimized", "outer"):
             self.__dict__.pop(known, None)
         for info in self.functions.values():
-            info.args, info.given, info.returns = {}, {}, None
+            info.args, info.given, info.returns, info.differentiated = {}, {}, None, False
         for cls in self.classes.values():
             cls.forget()
 
@@ -258,7 +248,7 @@ class Project:
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     freezes_trained: bool = False  # ... of what may be part of a network that is trained
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
-    written_out: bool = False  # functions that do a part of a training step give way to their bodies
+    written_out: frozenset[str] = frozenset()  # for these paths functions that do a part of a step give way to bodies
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches, and whether they find something
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
@@ -296,21 +286,29 @@ class Project:
         names = [*self.modules, *self.suffixes]
         return {name[:at] for name in names for at, letter in enumerate(name) if letter == "."}
 
-    def rewritten(self, plain: dict[str, Plain]) -> Project:
+    def rewritten(self, plain: Mapping[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
-        made = Project(held=self.held, written_out=self.written_out)
+        added = {}
+        for name, new in plain.items():
+            module = self.modules[name]
+            off, source = module.directives.off, module.source + new.brought
+            added[name] = module.path, new.tree, source, off, new, new.lines, module.annotated
+        return self.succeeded(added, self.written_out)
+
+    def succeeded(self, added: Mapping[str, Added], written_out: frozenset[str]) -> Project:
+        """The same with what a project can add some of its modules from."""
+        made = Project(held=self.held, written_out=written_out)
         renamed: set[tuple[str, str]] = set()
         if len(self.modules) > 1:
-            unchanged = [m for m in self.modules.values() if m.name not in plain]
+            unchanged = [m for m in self.modules.values() if m.name not in added]
             made.linked = {cls: cls.link for module in unchanged for cls in module.classes.values()}
         for name, module in self.modules.items():
-            if (new := plain.get(name)) is not None:
+            if (new := added.get(name)) is not None:
                 for scope in module.scope.walk():
                     self.remembered.pop(id(scope), None)
-                known = (module.directives.off, new, new.lines, module.annotated)
                 exports = module.exports
-                again = made.add(module.path, new.tree, module.source + new.brought, *known)
-                again.texts = module.texts if not new.brought else {}
+                again = made.add(*new)
+                again.texts = module.texts if again.source == module.source else {}
                 renamed |= _unequal(exports, again.exports)
             else:
                 module.forget()
@@ -318,8 +316,8 @@ class Project:
         made.remembered = self.remembered
         made.renamed = ("stars", "*") in renamed
         names = {name for kind, name in renamed if not kind.startswith("method of ")}  # whose classes are come across
-        others = [m for m in made.modules.values() if m.name not in plain]
-        made.changed = frozenset(plain) | {m.name for m in others if any(takes(m, name) for name in names)}
+        others = [m for m in made.modules.values() if m.name not in added]
+        made.changed = frozenset(added) | {m.name for m in others if any(takes(m, name) for name in names)}
         self.close(keeping=made.modules)
         return made
 
