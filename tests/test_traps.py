@@ -53,7 +53,7 @@ EXPRESSIONS = [
     ("nn.LayerNorm(8)", "nn.LayerNorm((8,), epsilon=1e-05)"),
     # std and var are biased by default, in every spelling but ddof=1
     ("x.std(1)", "ops.std(x, 1, ddof=1)"),
-    ("torch.var(x, 0)", "ops.var(x, 0, ddof=1)"),
+    ("torch.var(x, 0)", "x.var(0, ddof=1)"),
     ("torch.std(x, dim=1, unbiased=False)", "ops.std(x, axis=1, ddof=0)"),
     # ops.median and ops.max of a whole tensor give tuples, torch.max of two tensors is element by element
     ("torch.median(y)", "ops.median(y.reshape(-1))[0]"),
