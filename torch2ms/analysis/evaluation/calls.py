@@ -72,10 +72,12 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     """The value of a call; what it passes is remembered for the function of the project that it reaches."""
     target = ev.ev(node.func)
     args = [ev.ev(arg.value) for arg in node.args]
-    modules = frozenset(a.place for a in args if a.kind == "module" and a.place)
+    modules = frozenset([a.place for a in args if a.kind == "module" and a.place])
     given = Given(node, args, joined_deps(args) | modules)
-    if any(a.kind == "function" for a in args):
-        bound_later(given, ev)
+    for one in args:  # asked of call after call: no generator
+        if one.kind == "function":
+            bound_later(given, ev)
+            break
     if target.kind == "api" or target.kind == "dtype" and target.name.startswith("numpy."):  # `np.int64(1)`
         value = api_call(target.name, given)
         if value is None:
