@@ -11,28 +11,33 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.forward.differing import real
 
 
-def carried_along(
-    node: cst.BaseExpression, taken: list[int], count: int, module: ModuleInfo, project: Project
-) -> bool:
-    """A call returns so many things, written out, and one of those that are taken depends on all that the others do."""
+def carried_along(node: cst.BaseExpression, taken: list[object], module: ModuleInfo, project: Project) -> bool | None:
+    """One of those that are taken of what a call returns, written out, depends on all that the others do; None where
+    nothing that has all of them is written out."""
     info = _called(node, module, project) if isinstance(node, cst.Call) else None
     ends = [(s, _elements(s)) for s in info.scope.body.walk()] if info is not None else []
-    tuples = [(s, elements) for s, elements in ends if len(elements) == count]
-    return info is not None and bool(tuples) and all(_all_in_one(s, e, taken, info, project) for s, e in tuples)
+    fitting = [(s, elements) for s, elements in ends if elements and elements.keys() >= {*taken}]
+    if info is None or not fitting:
+        return None
+    return all(_all_in_one(s, elements, taken, info, project) for s, elements in fitting)
 
 
-def _elements(stmt: Stmt) -> list[cst.BaseExpression]:
-    """What a statement returns, written out one by one."""
+def _elements(stmt: Stmt) -> dict[object, cst.BaseExpression]:
+    """What a statement returns, written out one by one: by number, or by key."""
     value = stmt.node.value if isinstance(stmt.node, cst.Return) else None
-    return [e.value for e in value.elements] if isinstance(value, cst.Tuple) else []
+    if isinstance(value, cst.Tuple):
+        return {number: element.value for number, element in enumerate(value.elements)}
+    if isinstance(value, cst.Dict):
+        return {constant(e.key): e.value for e in value.elements if isinstance(e, cst.DictElement)}
+    return {}
 
 
 def _all_in_one(
-    end: Stmt, elements: list[cst.BaseExpression], taken: list[int], info: FunctionInfo, project: Project
+    end: Stmt, elements: dict[object, cst.BaseExpression], taken: list[object], info: FunctionInfo, project: Project
 ) -> bool:
-    depends = [real(info.module.value(e)) for e in elements]
-    every = frozenset().union(*depends)
-    return any(depends[n] == every and _uncut(elements[n], end, info, project) for n in taken)
+    depends = {key: real(info.module.value(e)) for key, e in elements.items()}
+    every = frozenset().union(*depends.values())
+    return any(depends[key] == every and _uncut(elements[key], end, info, project) for key in taken)
 
 
 def _called(node: cst.Call, module: ModuleInfo, project: Project) -> FunctionInfo | None:
@@ -53,7 +58,7 @@ def _uncut(node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, project: Pr
     while waiting:
         whole, reader = waiting.pop()
         for part in descend(whole):
-            if type(part) is cst.Subscript and not isinstance(_index(part), cst.Name) or _holds(part, info, project):
+            if type(part) is cst.Subscript and _cuts(part, info) or _holds(part, info, project):
                 return False
             if type(part) is not cst.Name:
                 continue
@@ -83,10 +88,12 @@ def _holds(node: cst.CSTNode, info: FunctionInfo, project: Project) -> bool:
     return layer is None or layer.kind != "module" or class_of(layer, info.module, project) is not None
 
 
-def _index(node: cst.Subscript) -> cst.BaseExpression | None:
+def _cuts(node: cst.Subscript, info: FunctionInfo) -> bool:
+    """An item that is written out, of what may be a container; a part of a tensor has the graph of all of it."""
     part = node.slice[0].slice
-    whole = isinstance(part, cst.Index) and constant(part.value) is ...
-    return part.value if whole and isinstance(part, cst.Index) else None
+    named = isinstance(part, cst.Index) and isinstance(part.value, cst.Name)
+    held = info.module.value(node.value)
+    return not named and held.kind not in ("tensor", "param") and bool(real(held))
 
 
 def _carries(stmt: Stmt, name: str) -> bool:
