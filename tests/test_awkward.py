@@ -496,6 +496,30 @@ PROGRAMS = {
             # one row for each output
         """,
     ),
+    "a container that begins with a class of the program, called through an object that is not seen": (
+        """
+        import torch
+        from torch import nn
+
+        class Scale(nn.Module):
+            def forward(self, x):
+                return x / 255
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.network = nn.Sequential(Scale(), nn.ReLU(inplace=True))
+
+        def learner(args):
+            x = torch.randn(5, 4)
+            return args["net"].network(x) + x
+        """,
+        """
+        def learner(args):
+            x = ops.randn(5, 4)
+            return args["net"].network(x) + x
+        """,
+    ),
 }
 
 

@@ -150,7 +150,7 @@ def _methods(project: Project) -> dict[tuple[str, str, int | str], frozenset[str
                 for home, at in ((home, at) for home in (module.name, "") for at in (position, name)):
                     found.setdefault((home, info.name, at), set()).add(acts)
         for stmt in (s for scope in module.scope.walk() for s in scope.body.walk() if type(s.node) is cst.Assign):
-            acts = module.value(stmt.node.value).starts  # type: ignore[union-attr]
+            acts = at_once(seen(module.value(stmt.node.value).starts, project, module, DEPTH))  # type: ignore[union-attr]
             for place in (d for d in stmt.defs if "." in d and acts):  # `self.act = lambda x: F.elu(x, inplace=True)`
                 for home in (module.name, ""):
                     found.setdefault((home, place.rpartition(".")[2], 0), set()).add(acts)
