@@ -24,8 +24,9 @@ from torch2ms.tape.derivatives.closed import closed, trained_in_parts
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, kind_of, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
-from torch2ms.tape.forms.graphmode import Check, Unfit, lifetime, measured
+from torch2ms.tape.forms.graphmode import Check, Unfit, measured
 from torch2ms.tape.forms.interface import definition_order
+from torch2ms.tape.forms.lifetime import lifetime
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder

@@ -13,7 +13,6 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
 from torch2ms.tape.forms.calls import Call, Outputs, Repeats, all_ones
-from torch2ms.tape.forms.graphmode import unfit
 from torch2ms.tape.forms.interface import (
     alone,
     changed_in_place,
@@ -23,6 +22,7 @@ from torch2ms.tape.forms.interface import (
     parameters_of,
     weight_nodes,
 )
+from torch2ms.tape.forms.lifetime import unfit
 from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played, write_vjp
 from torch2ms.tape.forms.receiving import receive

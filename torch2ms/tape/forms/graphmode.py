@@ -17,11 +17,10 @@ import libcst as cst
 
 from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.reach import reached
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import Value, overlaps
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import Value
 from torch2ms.data import rules_dir
 
 if sys.version_info >= (3, 11):
@@ -71,23 +70,6 @@ def read_when_run(call: cst.Call) -> bool:
     return len(terms) > 2 or any(len(set(term)) != len(term) for term in terms)
 
 
-def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at: tuple[ModuleInfo, Project]) -> str:
-    """Why the forward function of a call is not compiled; "" where it is, and then the call knows what is assumed."""
-    module, project = at
-    try:
-        if loop is None:
-            raise Unfit("no loop stands around it, and it would be compiled at each call")
-        if call.event.scaled is not None or outputs.shared or outputs.wrapped:
-            raise Unfit("it returns more than tensors")
-        check = Check(project)
-        check.forward(call, params, outputs, module)
-        lifetime(call, loop, check, module, project)
-        call.assumed |= {f"`{name}` is a tensor" for name in check.unseen}
-    except Unfit as reason:
-        return str(reason)
-    return ""
-
-
 class Check:
     """Walks a forward region and everything it calls; raises Unfit at the first thing that is not for graph mode."""
 
@@ -96,6 +78,7 @@ class Check:
         self.seen: set[int | str] = set()
         self.attributes: set[str] = set()  # attributes that compiled code reads
         self.captured: set[str] = set()  # names of the region's surroundings
+        self.tensors: set[str] = set()  # ... those of tensors that are no Parameters
         self.networks: set[str] = set()  # places of networks that the region uses
         self.unseen: set[str] = set()  # arguments whose kind is not known
         self.home: FunctionInfo | None = None  # the function that is looked at
@@ -141,6 +124,7 @@ class Check:
         if value.kind not in ("module", "lossfn", "param", "tensor", "scaler", *PLAIN):
             raise Unfit(f"what `{name}` is is not seen" if value.kind == "unknown" else f"it uses `{name}`")
         self.captured.add(name)
+        self.tensors |= {name} if value.kind == "tensor" else set()
 
     def statement(self, stmt: Stmt, module: ModuleInfo, local: set[str]) -> None:
         node = stmt.node
@@ -373,84 +357,6 @@ class Check:
                 elif value.kind == "api" and value.name.startswith("torch.nn.") and last[:1].isupper():
                     if value.name not in (*CONTAINERS, "torch.nn.Parameter"):
                         self.rule(value.name)
-
-
-# --- how long it is right
-
-
-def lifetime(call: Call, loop: Stmt, check: Check, module: ModuleInfo, project: Project) -> None:
-    """Nothing in the loop changes what the compiled function keeps."""
-    switches = []
-    for stmt, home in reached([loop], module, project):
-        if isinstance(stmt.node, (cst.Global, cst.Nonlocal)):
-            if changed := {i.name.value for i in stmt.node.names} & check.captured:
-                raise Unfit(f"`{changed.pop()}` may change while it lives")
-        for node in stmt.calls:
-            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
-            api = home.value(node.func).name
-            tensor = isinstance(node.func, cst.Attribute) and home.value(node.func.value).kind == "tensor"
-            if name in FREEZING and not (tensor and name == "requires_grad_") or api.startswith("torch.nn.init."):
-                raise Unfit(f"`{name}` may change the network while it lives")
-            if _switches(node):
-                switches.append(stmt)
-        for place in _written(stmt):
-            if "." in place and place.rpartition(".")[2] in check.attributes and not place.startswith("self."):
-                raise Unfit(f"the attribute `{place.rpartition('.')[2]}` may change while it lives")
-            if place in check.captured and place != "self" and home is module and stmt in set(loop.walk()):
-                raise Unfit(f"`{place}` may change while it lives")
-    for each in project.modules.values():
-        for info in each.functions.values():
-            for stmt in info.scope.body.walk() if info.name != "__init__" else ():
-                if hit := {p.rpartition(".")[2] for p in _written(stmt) if "." in p} & check.attributes:
-                    raise Unfit(f"the attribute `{hit.pop()}` may change while it lives")
-    if switches and not _switched_back(call, loop, check, (module, project)):
-        raise Unfit("the network may be in another mode when it is called again")
-
-
-def _written(stmt: Stmt) -> set[str]:
-    """The places that a statement writes; what gets another `.data` is bound anew in MindSpore."""
-    return {place.removesuffix(".data") for place in stmt.defs | stmt.muts}
-
-
-def _switches(node: cst.Call) -> bool:
-    """`net.eval()`, or `net.train(mode)`."""
-    if not isinstance(node.func, cst.Attribute):
-        return False
-    name = node.func.attr.value
-    return name == "eval" and not node.args or name == "train" and bool(node.args) and not _true(node)
-
-
-def _true(node: cst.Call) -> bool:
-    return constant(node.args[0].value) is True
-
-
-def _switched_back(call: Call, loop: Stmt, check: Check, at: tuple[ModuleInfo, Project]) -> bool:
-    """On the way to the call every network is put into training mode, and nothing behind that switches it off."""
-    inner = call.region.all[0] if call.region.all else call.event.stmt
-    wanted = set(check.networks)
-    chain = [inner, *inner.ancestors()]
-    for stmt in chain[: chain.index(loop)]:
-        block = stmt.block.stmts
-        position = block.index(stmt)
-        if any(_switching(s, at) for s in [stmt] if s is not inner):
-            return False
-        for before in reversed(block[:position]):
-            wanted = {w for w in wanted if not any(overlaps(w, place) for place in _trained(before))}
-            if not wanted:
-                return True
-            if _switching(before, at):
-                return False
-    return False
-
-
-def _switching(stmt: Stmt, at: tuple[ModuleInfo, Project]) -> bool:
-    return any(_switches(c) for s, _ in reached([stmt], *at) for c in s.calls)
-
-
-def _trained(stmt: Stmt) -> Iterator[str]:
-    for node in stmt.calls if not stmt.blocks else ():
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "train" and not _switches(node):
-            yield dotted(node.func.value)
 
 
 # --- nodes
