@@ -7,6 +7,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.forward.differing import real
 
@@ -23,8 +24,13 @@ def carried_along(node: cst.BaseExpression, taken: list[object], module: ModuleI
 
 
 def _elements(stmt: Stmt) -> dict[object, cst.BaseExpression]:
-    """What a statement returns, written out one by one: by number, or by key."""
+    """What a statement returns, written out one by one, there or under the name it returns: by number, or by key."""
     value = stmt.node.value if isinstance(stmt.node, cst.Return) else None
+    if isinstance(value, cst.Name):
+        made = [s.node for s in stmt.block.scope.body.walk() if value.value in s.defs | s.muts]
+        value = made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else None
+    if isinstance(value, cst.Call) and dotted(value.func) == "dict":
+        return {arg.keyword.value: arg.value for arg in value.args if arg.keyword is not None}
     if isinstance(value, cst.Tuple):
         return {number: element.value for number, element in enumerate(value.elements)}
     if isinstance(value, cst.Dict):
@@ -63,12 +69,19 @@ def _uncut(node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, project: Pr
             if type(part) is not cst.Name:
                 continue
             for made in (s for s in stmts if part.value in s.defs and _reaches(s, reader)):
-                if not _carries(made, part.value):
+                if not _carries(made, part.value) or _spreads(made):
                     return False
                 if (part.value, id(made)) not in seen and isinstance(made.node, (cst.Assign, cst.AugAssign)):
                     seen.add((part.value, id(made)))
                     waiting.append((made.node.value, made))
     return True
+
+
+def _spreads(stmt: Stmt) -> bool:
+    """`first, second = (head(x) for head in self.heads)`: each name is of one layer."""
+    node = stmt.node
+    return isinstance(node, cst.Assign) and isinstance(node.targets[0].target, (cst.Tuple, cst.List)) and isinstance(
+        node.value, cst.BaseComp)  # fmt: skip
 
 
 def _reaches(made: Stmt, reader: Stmt) -> bool:
