@@ -165,7 +165,8 @@ def used(
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
     outcome = apply_value(rule, original, work.facts)
     if id(original) in where.classes:
-        named = apply_class(rule, original)
+        types = rule.cls == "ms.Tensor" and id(original) in where.asked  # `(torch.FloatTensor, ...)`: of which type
+        named = outcome if types else apply_class(rule, original)
         if id(original) in where.asked and isinstance(outcome.node, cst.Name) and outcome.node.value == "object":
             todo = "ask for what it can do: hasattr(x, '__getitem__')"
             work.refuse("T2M608", rule.name, "everything is an object", todo)

@@ -154,7 +154,9 @@ class Positions(Rewriter):
         self.classes |= {id(key) for key in keys if self.module.value(key).kind == "api"}
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
-        self.classes |= {id(part) for part in gathered(node.annotation)}
+        parts = gathered(node.annotation)
+        meant = [self.module.quoted[id(part)] for part in parts if id(part) in self.module.quoted]
+        self.classes |= {id(part) for whole in [node.annotation, *meant] for part in gathered(whole)}
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):

@@ -33,10 +33,14 @@ from torch2ms.rewrite.settings import idle, steers
 from torch2ms.rewrite.unrecorded import KeptApart
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.forward.dependents import silenced
+from torch2ms.tape.uses.rebound import attributes
 
 BUFFER = "a buffer is a parameter that is not trained"
 SAVED = "; assumed: it is what the constructor makes of it, since states keep it, which torch's do not"
 STATES = re.compile(r"state_dict\b")
+ATTRIBUTE = "it is bound anew, as an attribute takes it: with its graph, in any shape"
+UNLISTED = "; assumed: nobody looks for it in a state or among the buffers"
+LISTED = re.compile(r"\b(named_)?buffers\b|\bstate_dict\b")
 
 
 class Statements:
@@ -200,10 +204,16 @@ class Statements:
 
     def buffer(self, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
         name, value = constant(argument(call, 0, "name")), argument(call, 1, "tensor")
-        if value is None or not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
+        if value is None or not isinstance(name, str) or not name.isidentifier():
             return None
         passing = constant(argument(call, 2, "persistent")) is False
-        if passing and _late(name, stmt):
+        owner = stmt.block.scope.cls
+        if owner is not None and (f"{self.module.name}.{owner.name}", name) in attributes(self.writer.project):
+            listed = self.writer.project.says(LISTED)
+            told = (Tier.ASSUMED, ATTRIBUTE + UNLISTED) if listed else (Tier.EXACT, ATTRIBUTE)
+            self.writer.tell("T2M503", "register_buffer", told[1], told[0])
+            return self.writer.text(f"self.{name} = {{0}}", value)
+        if constant(value) is None or passing and _late(name, stmt):
             return None  # no state keeps it: it may as well be MindSpore's own
         self.writer.needs.add("ms")
         saved = passing and self.writer.project.says(STATES)

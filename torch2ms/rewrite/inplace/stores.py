@@ -109,6 +109,7 @@ class InPlace:
             result = standing
             if methods[chain.index(link)] in TYPED or widens(link, value, self.module):
                 result = cst.parse_expression(f"{code(parenthesised(result))}.astype({place}.dtype)")
+        result = cast(cst.BaseExpression, layout.bare(None, result))
         if turned and not RESHAPING & set(methods):
             self.writer.tell("T2M611", "in-place tensor method", "written through the view")
             return self.writer.translated(f"{place}[{WHOLE}] = {code(result)}")

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.plan import Plan
+from torch2ms.tape.uses.rebound import attributes
 
 KEEPING = {"append", "appendleft", "insert", "add", "push", "put"}
 SAME = {"to", "cuda", "cpu", "float", "type_as"}  # the buffer itself, elsewhere
@@ -49,7 +50,7 @@ def _renewed(project: Project) -> frozenset[str]:
             continue
         bound |= {t.attr.value for t in _targets(stmt) if type(t) is cst.Attribute and not _moved(t, stmt.node)}
         changed |= set(_written(stmt))
-    return project.buffers & bound - changed
+    return project.buffers & bound - changed - {name for _, name in attributes(project)}
 
 
 def _written(stmt: Stmt) -> Iterator[str]:
