@@ -102,7 +102,8 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
 
 def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
     """`nn.Conv2d(*args, **options)`: a function that takes torch's arguments, whichever they are."""
-    if rule.hopeless or rule.name.rpartition(".")[2][:1].islower() or not (whole := full_value(rule)):
+    function = rule.name.rpartition(".")[2][:1].islower()
+    if rule.hopeless or function and not rule.full and _by_types(rule) or not (whole := full_value(rule)):
         return None
     parsed = template.parse(whole)
     found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")

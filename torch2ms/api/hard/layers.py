@@ -349,7 +349,7 @@ def cell_list(use: Use) -> Choice:
     """`nn.ModuleList([...])`."""
     if _named_losses(use):
         return Choice("nn.CellList({modules|listed|celled|each_celled})")
-    return Choice("nn.CellList({modules|listed|celled})")
+    return Choice(f"nn.CellList({{modules|listed|celled{_as_list(use)}}})")
 
 
 def appended(use: Use) -> Choice:
@@ -364,7 +364,15 @@ def inserted(use: Use) -> Choice:
 
 def extended(use: Use) -> Choice:
     """`layers.extend([...])`, likewise."""
-    return Choice("{self}.extend({modules|celled})")
+    return Choice(f"{{self}}.extend({{modules|listed|celled{_as_list(use)}}})")
+
+
+def _as_list(use: Use) -> str:
+    """How `nn.ModuleList(layers)` of a tuple, or of what may be one, becomes that of a list: MindSpore takes no other."""
+    node = use.node("modules")
+    if node is None or isinstance(node, (cst.List, cst.ListComp, cst.GeneratorExp)) or use.kind("modules") == "none":
+        return ""
+    return "" if use.kind("modules") == "list" else "|as_list"
 
 
 def _one(use: Use, name: str) -> str:
