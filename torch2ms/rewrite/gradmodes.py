@@ -60,11 +60,23 @@ def closed(
         certain = _certain(here)
         for name in _kept(stmts, writer.module):
             if name in certain:
-                nodes += writer.text(_stopped(name, stmts, writer))
+                stopped = _stopped(name, stmts, writer)
+                last = name.rpartition(".")[2]
+                text = f"if hasattr(self, {last!r}):\n    {stopped}" if _of_some(name, writer) else stopped
+                nodes += writer.text(text)
         for text in refilled(here, writer):
             writer.needs.add("without_gradient")
             nodes += writer.text(text)
     return nodes, layout.comments_only(footer)
+
+
+def _of_some(name: str, writer: Writer) -> bool:
+    """An attribute which the methods of classes below this one bind, and not all of those may have it."""
+    cls = writer.module.classes.get(writer.scope.cls.name) if writer.scope.cls is not None else None
+    held, _, last = name.rpartition(".")
+    if cls is None or held != "self":
+        return False
+    return not any(last in c.bound for c in cls.lineage()) and any(last in c.bound for c in cls.below())
 
 
 def _stopped(name: str, stmts: list[Stmt], writer: Writer) -> str:
