@@ -13,7 +13,7 @@ from torch2ms.analysis.program.project import SAID
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.mentions import used_names
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
-from torch2ms.analysis.syntax.tree import children, code, source_order
+from torch2ms.analysis.syntax.tree import changed, children, code, constant, source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
@@ -113,6 +113,8 @@ def rewrite(
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     if gone:
         before, tree = _without_gone(before, tree)
+    if unlisted := transformer.dropped - needs:
+        tree = tree.with_changes(body=[_exporting(stmt, unlisted) for stmt in tree.body])
     have = {
         n
         for n, target in imports.table.items()
@@ -276,6 +278,7 @@ class _Imports(Rewriter):
         self.gone = gone
         self.imports = imports
         self.comments: list[cst.EmptyLine] = []
+        self.dropped: set[str] = set()  # local names
 
     @classmethod
     def fields(cls, kind: type) -> tuple[str, ...]:
@@ -373,12 +376,43 @@ class _Imports(Rewriter):
             foreign = type(node) is cst.ImportFrom or is_foreign(dotted(alias.name))
             if not foreign or local in self.used:
                 kept.append(alias)
+            else:
+                self.dropped.add(local)
         if len(kept) == len(aliases):
             return node
         if not kept:
             return None
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return node.with_changes(names=kept)
+
+
+def _exporting(stmt: cst.BaseStatement, unlisted: set[str]) -> cst.BaseStatement:
+    """`__all__ = [...]` without the names of torch that the module has no more."""
+    small = stmt.body[0] if type(stmt) is cst.SimpleStatementLine and len(stmt.body) == 1 else None
+    if not isinstance(small, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
+        return stmt
+    target = small.targets[0].target if isinstance(small, cst.Assign) else small.target
+    listed = small.value
+    if dotted(target) != "__all__" or not isinstance(listed, (cst.List, cst.Tuple)):
+        return stmt
+    gone = [element for element in listed.elements if constant(element.value) in unlisted]
+    if not gone or any("#" in code(element) for element in gone):
+        return stmt
+    kept = [element for element in listed.elements if element not in gone]
+    comma = listed.elements[-1].comma
+    if kept and "#" in code(kept[-1]):  # behind it; what follows is on a line of its own
+        last = kept[-1].comma
+        assert isinstance(last, cst.Comma) and isinstance(last.whitespace_after, cst.ParenthesizedWhitespace)
+        after = last.whitespace_after.with_changes(indent=False, last_line=cst.SimpleWhitespace(""))
+        comma = last.with_changes(whitespace_after=after)
+        if isinstance(listed, cst.List):
+            bare = listed.rbracket.with_changes(whitespace_before=cst.SimpleWhitespace(""))
+            listed = listed.with_changes(rbracket=bare)
+    elif isinstance(listed, cst.Tuple) and len(kept) == 1:
+        comma = cst.Comma()
+    if kept:
+        kept[-1] = kept[-1].with_changes(comma=comma)
+    return changed(stmt, body=[small.with_changes(value=listed.with_changes(elements=kept))])
 
 
 def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
