@@ -16,7 +16,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.analysis.values import Value
-from torch2ms.wrappers.rebound import Renamer, bound, seen_elsewhere
+from torch2ms.wrappers.rebound import Renamer, bound, imported, seen_elsewhere
 
 KEPT = ("module", "optimizer")  # and leaves: code is written that names them far from where they were made
 UNLIKE = {"tensor", "int", "float", "bool", "str", "numpy", "list", "tuple", "dict", "size", "loader", "dataset",
@@ -27,7 +27,7 @@ def renewed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules in which that happens, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        names = {} if module.uses_mindspore else _names(module, alone=len(project.modules) == 1)
+        names = {} if module.uses_mindspore else _names(module, alone=not imported(module, project))
         if names:
             plain[module.name] = Renamer(module, names).plain()
     return plain

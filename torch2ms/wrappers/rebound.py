@@ -27,10 +27,17 @@ def told_apart(project: Project) -> dict[str, Plain]:
     """What becomes of the modules in which that happens, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        names = {} if module.uses_mindspore else _names(module, alone=len(project.modules) == 1)
+        names = {} if module.uses_mindspore else _names(module, alone=not imported(module, project))
         if names:
             plain[module.name] = Renamer(module, names).plain()
     return plain
+
+
+def imported(module: ModuleInfo, project: Project) -> bool:
+    """Another module of the project may take names from this one."""
+    last = module.name.rpartition(".")[2]
+    others = (other.imports for other in project.modules.values() if other is not module)
+    return any(last in source.split(".") for o in others for source in (*o.table.values(), *o.stars))
 
 
 class Renamer(Suites):
@@ -149,4 +156,4 @@ def _occurrences(name: str, binding: Stmt, later: list[Stmt]) -> list[cst.Name]:
     ]  # fmt: skip
 
 
-__all__ = ["Renamer", "bound", "seen_elsewhere", "told_apart"]
+__all__ = ["Renamer", "bound", "imported", "seen_elsewhere", "told_apart"]

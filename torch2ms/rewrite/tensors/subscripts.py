@@ -21,6 +21,8 @@ STATE = "state of an optimizer"  # the name of the dictionary that state_dict() 
 TAKEN = ("tensor", "param")
 WHOLE = "()"  # the index under which a whole tensor is stored: `x[...] = y` gives x the memory of y in MindSpore
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
+_NAMED = (cst.Name, cst.Attribute)
+_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 _SHOWING = (cst.Integer, cst.Ellipsis, cst.SimpleString)  # indices that pick nothing
 
 
@@ -55,6 +57,9 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     if read and (made := _by_truth(original, updated, work)) is not None:
         _tell(original, work, "MindSpore takes no mask without dimensions", receiver.likely)
         return made
+    if (behind := _behind_dots(original, updated, work)) is not None:
+        _tell(original, work, "MindSpore counts a mask behind `...` as one dimension", receiver.likely)
+        return behind
     arrays = any(type(e.slice) is cst.Index and _array(work.module.value(e.slice.value)) for e in original.slice)
     elements = [
         new.with_changes(slice=_part(old.slice, new.slice, work, receiver.deps, arrays))
@@ -96,6 +101,27 @@ def _by_truth(original: cst.Subscript, updated: cst.Subscript, work: Translation
         return None
     held, mask = code(parenthesised(updated.value)), code(parenthesised(made.value))
     return cst.parse_expression(f"{held}.expand_dims(0)[{mask}.reshape(1)]")
+
+
+def _behind_dots(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:
+    """`x[..., mask]` with a mask of several dimensions: the dimensions before it are written out."""
+    if len(original.slice) != 2 or not all(isinstance(e.slice, cst.Index) for e in original.slice):
+        return None
+    first, mask = (e.slice.value for e in original.slice)  # type: ignore[union-attr]
+    if type(first) is not cst.Ellipsis or work.module.value(mask).kind != "tensor" or work.facts.dtype(mask) != "bool":
+        return None
+    rank, length = work.facts.rank(original.value), work.facts.rank(mask)
+    if length == 1:
+        return None
+    if rank is not None and length is not None:
+        free = cst.SubscriptElement(cst.Slice(lower=None, upper=None), comma=_COMMA)
+        return updated.with_changes(slice=[*[free] * (rank - length), updated.slice[1]])
+    if not isinstance(original.value, _NAMED) or not isinstance(mask, _NAMES):
+        todo = "give the tensor and the mask names"
+        work.refuse("T2M605", "mask behind an ellipsis", "MindSpore counts it as one dimension", todo)
+        return None
+    held, taken = code(updated.value), code(updated.slice[1].slice)
+    return cst.parse_expression(f"{held}[(slice(None),) * ({held}.ndim - {taken}.ndim) + ({taken},)]")
 
 
 def _nothing(index: cst.BaseExpression) -> bool:
