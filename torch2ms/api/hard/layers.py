@@ -368,7 +368,7 @@ def extended(use: Use) -> Choice:
 
 
 def _as_list(use: Use) -> str:
-    """How `nn.ModuleList(layers)` of a tuple, or of what may be one, becomes that of a list: MindSpore takes no other."""
+    """How a tuple of layers, or what may be one, becomes a list: MindSpore takes nothing else."""
     node = use.node("modules")
     if node is None or isinstance(node, (cst.List, cst.ListComp, cst.GeneratorExp)) or use.kind("modules") == "none":
         return ""

@@ -105,16 +105,17 @@ def _by_truth(original: cst.Subscript, updated: cst.Subscript, work: Translation
 
 def _behind_dots(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:
     """`x[..., mask]` with a mask of several dimensions: the dimensions before it are written out."""
-    if len(original.slice) != 2 or not all(isinstance(e.slice, cst.Index) for e in original.slice):
+    given = [e.slice.value for e in original.slice if isinstance(e.slice, cst.Index)]
+    if len(original.slice) != 2 or len(given) != 2:
         return None
-    first, mask = (e.slice.value for e in original.slice)  # type: ignore[union-attr]
+    first, mask = given
     if type(first) is not cst.Ellipsis or work.module.value(mask).kind != "tensor" or work.facts.dtype(mask) != "bool":
         return None
     rank, length = work.facts.rank(original.value), work.facts.rank(mask)
     if length == 1:
         return None
     if rank is not None and length is not None:
-        free = cst.SubscriptElement(cst.Slice(lower=None, upper=None), comma=_COMMA)
+        free = cst.SubscriptElement(cst.Slice(lower=None, upper=None), _COMMA)
         return updated.with_changes(slice=[*[free] * (rank - length), updated.slice[1]])
     if not isinstance(original.value, _NAMED) or not isinstance(mask, _NAMES):
         todo = "give the tensor and the mask names"
