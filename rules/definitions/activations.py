@@ -30,8 +30,8 @@ def leaky_relu(x, alpha=0.01):
 class LeakyReLU(nn.LeakyReLU):
     """The gradient at 0 is the slope, as in PyTorch; that of MindSpore's lies halfway between the slope and 1."""
 
-    def __init__(self, alpha=0.01):
-        super().__init__(alpha)
+    def __init__(self, negative_slope=0.01):
+        super().__init__(negative_slope)
 
     def construct(self, x):
         return ops.where(x > 0, x, self.alpha * x)
@@ -63,14 +63,14 @@ class ReLU6(nn.ReLU6):
 
 def hardswish(x):
     """The gradients at -3 and 3 are 0 and 1, as in PyTorch; those of MindSpore's are -0.5 and 1.5."""
-    return x * ops.hardsigmoid(x)
+    return x * relu6(x + 3) / 6
 
 
 class HSwish(nn.HSwish):
     """The gradients at -3 and 3 are 0 and 1, as in PyTorch; those of MindSpore's are -0.5 and 1.5."""
 
     def construct(self, x):
-        return x * ops.hardsigmoid(x)
+        return x * relu6(x + 3) / 6
 
 
 def watched_softplus(x, beta=1, threshold=20):
