@@ -232,7 +232,8 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def hands_on(made: Value, target: Value, name: str) -> bool:
     """What a call is given stays what it is, wherever it goes; only networks set the mode of their parts."""
-    if target.kind == "api" or made.name.startswith("torch."):
+    own = target.kind == "function" and not target.name.startswith("torch")  # `init(nn.BatchNorm1d(3))` gives it back
+    if not own and (target.kind == "api" or made.name.startswith("torch.")):
         return not target.name.startswith("torch") and made.kind != "module"
     return target.kind in ("function", "method") or made.kind == "object" or name == "dict"
 
