@@ -134,7 +134,9 @@ class ModuleFacts:
         """A dataset that is iterated, and has no samples to ask for by number."""
         name = self.module.value(node).name
         found = self.project.find(name, self.module)
-        return name == "torch.utils.data.ChainDataset" or isinstance(found, ClassInfo) and found.method("__iter__") is not None and not found.method("__getitem__")
+        if not isinstance(found, ClassInfo):
+            return name == "torch.utils.data.ChainDataset"
+        return found.method("__iter__") is not None and not found.method("__getitem__")
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""

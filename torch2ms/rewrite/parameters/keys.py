@@ -137,7 +137,8 @@ def named_buffers(original: cst.Call, updated: cst.Call, work: Translation) -> c
         listed = f"[(name, p) for name, p in {held}.parameters_and_names() if not p.requires_grad]"
         return cst.parse_expression(listed)
     work.notes.needs.add("named_buffers")
-    tell_of_state("Module.named_buffers", "statistics of normalisation and registered buffers, under torch's names", work)
+    why = "statistics of normalisation and registered buffers, under torch's names"
+    tell_of_state("Module.named_buffers", why, work)
     return cst.parse_expression(f"named_buffers({held}{f', {tuple(buffers)!r}' if buffers else ''})")
 
 
