@@ -73,6 +73,16 @@ class HSwish(nn.HSwish):
         return x * relu6(x + 3) / 6
 
 
+def watched_maximum(x, y):
+    """MindSpore's gives the other number for NaN on a CPU."""
+    return ops.where(ops.logical_or(ops.isnan(x), ops.isnan(y)), x + y, ops.maximum(x, y))
+
+
+def watched_minimum(x, y):
+    """MindSpore's gives the other number for NaN on a CPU."""
+    return ops.where(ops.logical_or(ops.isnan(x), ops.isnan(y)), x + y, ops.minimum(x, y))
+
+
 def watched_softplus(x, beta=1, threshold=20):
     """MindSpore's makes infinity of NaN on a CPU."""
     return ops.where(ops.isnan(x), x, ops.softplus(x, beta, threshold))
