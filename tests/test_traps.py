@@ -74,11 +74,11 @@ EXPRESSIONS = [
     ("torch.full((2, 3), 1.5)", "ops.full((2, 3), 1.5, dtype=ms.float32)"),
     # ops.norm(ord=1) of a matrix is the matrix norm
     ("torch.norm(x, p=1)", "ops.abs(x).sum()"),
-    # smooth_l1 does not reduce by default; leaky_relu's slope is 0.2; GELU is the tanh approximation
+    # smooth_l1 does not reduce by default; leaky_relu's gradient at 0 is halfway to 1; GELU is the tanh approximation
     ("F.smooth_l1_loss(x, y)", "ops.smooth_l1_loss(x, y, reduction='mean')"),
     ("nn.SmoothL1Loss()", "nn.SmoothL1Loss(reduction='mean')"),
-    ("F.leaky_relu(x)", "ops.leaky_relu(x, alpha=0.01)"),
-    ("nn.LeakyReLU()", "nn.LeakyReLU(alpha=0.01)"),
+    ("F.leaky_relu(x)", "ops.where(x > 0, x, 0.01 * x)"),
+    ("nn.LeakyReLU()", "LeakyReLU()"),
     ("nn.GELU()", "nn.GELU(approximate=False)"),
     # the gradient of MindSpore's SELU is wrong below zero, logsigmoid overflows
     (

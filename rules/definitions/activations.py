@@ -22,11 +22,65 @@ def watched_clamp(x, min=None, max=None):
     return ops.where(ops.isnan(x), x, made) if x.is_floating_point() else made
 
 
-class WatchedReLU6(nn.ReLU6):
-    """One that keeps NaN, for those who look for it."""
+def leaky_relu(x, alpha=0.01):
+    """The gradient at 0 is the slope, as in PyTorch; that of MindSpore's lies halfway between the slope and 1."""
+    return ops.where(x > 0, x, alpha * x)
+
+
+class LeakyReLU(nn.LeakyReLU):
+    """The gradient at 0 is the slope, as in PyTorch; that of MindSpore's lies halfway between the slope and 1."""
+
+    def __init__(self, negative_slope=0.01):
+        super().__init__(negative_slope)
 
     def construct(self, x):
-        return watched_clamp(x, 0, 6)
+        return ops.where(x > 0, x, self.alpha * x)
+
+
+def hardtanh(x, min_val=-1.0, max_val=1.0):
+    """The gradient at the bounds is 0, as in PyTorch; that of MindSpore's is a half."""
+    return ops.where(x <= min_val, min_val, ops.where(x >= max_val, max_val, x))
+
+
+class Hardtanh(nn.Hardtanh):
+    """The gradient at the bounds is 0, as in PyTorch; that of MindSpore's is a half."""
+
+    def construct(self, x):
+        return ops.where(x <= self.min_val, self.min_val, ops.where(x >= self.max_val, self.max_val, x))
+
+
+def relu6(x):
+    """The gradient at 6 is 0, as in PyTorch; that of MindSpore's is 1."""
+    return ops.where(x <= 0, 0.0, ops.where(x >= 6, 6.0, x))
+
+
+class ReLU6(nn.ReLU6):
+    """The gradient at 6 is 0, as in PyTorch; that of MindSpore's is 1."""
+
+    def construct(self, x):
+        return ops.where(x <= 0, 0.0, ops.where(x >= 6, 6.0, x))
+
+
+def hardswish(x):
+    """The gradients at -3 and 3 are 0 and 1, as in PyTorch; those of MindSpore's are -0.5 and 1.5."""
+    return x * relu6(x + 3) / 6
+
+
+class HSwish(nn.HSwish):
+    """The gradients at -3 and 3 are 0 and 1, as in PyTorch; those of MindSpore's are -0.5 and 1.5."""
+
+    def construct(self, x):
+        return x * relu6(x + 3) / 6
+
+
+def watched_maximum(x, y):
+    """MindSpore's gives the other number for NaN on a CPU."""
+    return ops.where(ops.logical_or(ops.isnan(x), ops.isnan(y)), x + y, ops.maximum(x, y))
+
+
+def watched_minimum(x, y):
+    """MindSpore's gives the other number for NaN on a CPU."""
+    return ops.where(ops.logical_or(ops.isnan(x), ops.isnan(y)), x + y, ops.minimum(x, y))
 
 
 def watched_softplus(x, beta=1, threshold=20):
@@ -70,7 +124,7 @@ class RReLU(nn.Cell):
 
 def rrelu(x, lower=1 / 8, upper=1 / 3, training=False):
     slope = ops.rand_like(x) * (upper - lower) + lower if training else (lower + upper) / 2
-    return ops.maximum(x, 0.0) + slope * ops.minimum(x, 0.0)
+    return ops.where(x > 0, x, slope * x)
 
 
 class AlphaDropout(nn.Cell):
@@ -110,7 +164,7 @@ class PairwiseDistance(nn.Cell):
         self.keepdim = keepdim
 
     def construct(self, x, y):
-        return ops.norm(x - y + self.eps, ord=self.p, dim=-1, keepdim=self.keepdim)
+        return vector_norm(x - y + self.eps, self.p, -1, self.keepdim)
 
 
 class CosineSimilarity(nn.Cell):

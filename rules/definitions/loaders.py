@@ -50,9 +50,6 @@ class ChainDataset:
         for dataset in self.datasets:
             yield from dataset
 
-    def __len__(self):
-        return sum(len(dataset) for dataset in self.datasets)
-
 
 class DistributedIndices:
     """The indices of one of several processes, as a program that iterates them itself needs them."""

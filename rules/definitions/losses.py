@@ -30,9 +30,17 @@ def kl_div(input, target, reduction="mean", log_target=False):
 
 
 def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
-    """MindSpore's takes targets of 1 and -1 only, as numbers with a point."""
-    apart = ops.where(target != 1, ops.relu(margin - input), ops.zeros_like(input))
+    """MindSpore's takes targets of 1 and -1 only, as numbers with a point, and has no gradient at the margin."""
+    apart = ops.where(target != 1, ops.clamp(margin - input, min=0), ops.zeros_like(input))
     return reduced(apart + ops.where(target != -1, input, ops.zeros_like(input)), reduction)
+
+
+def cosine_embedding_loss(x, y, target, margin=0.0, reduction="mean"):
+    """Zeros have gradients, too; those of MindSpore's are NaN."""
+    sizes = ((x * x).sum(-1) + 1e-12) * ((y * y).sum(-1) + 1e-12)
+    cosine = (x * y).sum(-1) / ops.sqrt(sizes)
+    alike = ops.where(target == 1, 1 - cosine, ops.zeros_like(cosine))
+    return reduced(ops.where(target == -1, ops.clamp(cosine - margin, min=0), alike), reduction)
 
 
 def triplet_margin_loss(

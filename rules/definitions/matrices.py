@@ -131,6 +131,10 @@ def eigh(a, uplo="L"):
 
 
 def qr(a, mode="reduced"):
+    rows, columns = a.shape[-2:]
+    if columns > rows:  # what is beyond a square has no part in the first factor
+        q, r = qr(a[..., :rows])
+        return q, ops.cat([r, ops.matmul(transposed(q), a[..., rows:])], -1)
     q, r = (ops.stop_gradient(part) for part in ops.qr(ops.stop_gradient(a), mode))
     change = ops.matmul(a - ops.stop_gradient(a), inverse(r))
     turned = ops.matmul(transposed(q), change)

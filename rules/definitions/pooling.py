@@ -24,7 +24,7 @@ def adaptive_max_pool1d(x, output_size, return_indices=False):
     size = output_size if isinstance(output_size, int) else output_size[0]
     length = x.shape[-1]
     bounds = [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
-    values = ops.stack([x[..., start:end].amax(-1) for start, end in bounds], axis=-1)
+    values = ops.stack([ops.max(x[..., start:end], -1)[0] for start, end in bounds], axis=-1)
     if not return_indices:
         return values
     indices = [x[..., start:end].argmax(-1) + start for start, end in bounds]

@@ -31,6 +31,18 @@ def kthvalue(x, k, dim=-1, keepdim=False):
     return values, places.astype(ms.int64)
 
 
+def cummax(x, axis):
+    """The largest elements so far, and their places; MindSpore's has no gradient."""
+    places = ops.cummax(ops.stop_gradient(x), axis)[1]
+    return ops.gather_elements(x, axis, places), places
+
+
+def cummin(x, axis):
+    """The smallest elements so far, and their places; MindSpore's has no gradient."""
+    places = ops.cummin(ops.stop_gradient(x), axis)[1]
+    return ops.gather_elements(x, axis, places), places
+
+
 def corrcoef(x):
     """The correlations between the rows."""
     covariance = ops.cov(x)
@@ -159,7 +171,8 @@ def quantiles_of(rows, q, count, interpolation):
         low = ops.gather_elements(ordered, -1, ops.floor(place).astype(ms.int64))
         high = ops.gather_elements(ordered, -1, ops.ceil(place).astype(ms.int64))
         share = 0.5 if interpolation == "midpoint" else place - ops.floor(place)
-        found = low + ops.where(high == low, ops.zeros_like(low), high - low) * share
+        gap = high - low
+        found = low + ops.where(ops.isnan(gap), ops.zeros_like(gap), gap) * share  # between infinities is none
     return ops.movedim(found, -1, 0)
 
 

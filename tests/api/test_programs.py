@@ -19,6 +19,9 @@ PROGRAMS = {
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
     X + "result = x.abs_()": ["result", "x"],
+    "q = torch.tensor([3, -4, 5], dtype=torch.int32)\nresult = torch.div(q, 2, rounding_mode='floor')": ["result"],
+    "m = torch.nn.LeakyReLU(0.3)\na, b = type(m) == torch.nn.LeakyReLU, isinstance(m, torch.nn.LeakyReLU)\n"
+    "c, d = type(m) in (torch.nn.ReLU, torch.nn.ReLU6), {torch.nn.LeakyReLU: 2}[type(m)]": list("abcd"),
     "z = torch.tensor([[1 + 2j, -0.5j], [2.0 + 0j, -1 - 1j]])\na, b, c = z.tril(-1).abs(), z.std(1), torch.norm(z, 3)\n"
     "d, e = z.isfinite(), z.masked_fill(z.abs() > 1, 1j).abs()\nf = torch.addmm(z, z, z, beta=2).abs()\n"
     "g, h = z.index_add(0, torch.tensor([1, 0]), z).abs(), torch.isclose(z, z)": list("abcdefgh"),

@@ -25,7 +25,7 @@ def converted(text: str) -> tuple[str, list[str]]:
          "conv = nn.Conv2d(sizes[0], sizes[1], sizes[2], pad_mode='valid', has_bias=True)"),
         ("options = dict(bias=False)\nconv = nn.Conv2d(3, 5, 2, **options)",
          "conv = nn.Conv2d(3, 5, 2, pad_mode='valid', has_bias=options['bias'])"),
-        ("x = torch.ones(2)\nargs = (x, 0.2, True)\nF.leaky_relu(*args)", "x = ops.leaky_relu(x, alpha=0.2)"),
+        ("x = torch.ones(2)\nargs = (x, 0.2, True)\nF.leaky_relu(*args)", "x = ops.where(x > 0, x, 0.2 * x)"),
         ("x = torch.ones(2)\nc = torch.empty(2)\nkwargs = {'out': c}\ny = torch.exp(x, **kwargs)", "c = ops.exp(x)"),
         ("x = torch.ones(2)\nc = torch.empty(2)\nkwargs = {'out': c}\ny = torch.exp(x, **kwargs)", "y = c"),
         ("x = torch.ones(2)\nflag = True\ny = F.relu(x, flag)", "x = y"),
@@ -35,7 +35,7 @@ def converted(text: str) -> tuple[str, list[str]]:
         ("w = torch.ones(2)\nn = torch.tensor([3, 1])\ny = torch.addr(n, w, w)",
          "y = ops.addr(n.astype(ms.float32), w, w)"),
         ("legacy = None\nloss = nn.MSELoss(legacy, legacy, 'sum')", "loss = nn.MSELoss(reduction='sum')"),
-        ("f = F.hardtanh\ny = f(torch.ones(2), -1.0, 0.5, False)", "y = ops.hardtanh(ops.ones(2), -1.0, 0.5)"),
+        ("f = F.hardtanh\ny = f(torch.ones(2), -1.0, 0.5, False)", "y = hardtanh(ops.ones(2), -1.0, 0.5)"),
         ("shape = (1, 3)\ny = torch.ones(2, 3).view(2, *shape)", "y = ops.ones((2, 3)).view(2, *shape)"),
     ],
 )  # fmt: skip

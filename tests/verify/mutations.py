@@ -92,7 +92,7 @@ KINDS = (
         "padding of a convolution", r"(nn\.Conv2d\(.*stride=2.*)pad_mode=['\"]pad['\"], padding=1", r"\1pad_mode='same'"
     ),
     Kind("other pooling", r"ops\.max_pool2d\(([^,]+), 2\)", r"ops.avg_pool2d(\1, 2, 2)"),
-    Kind("slope of LeakyReLU", r"(nn\.LeakyReLU\(|leaky_relu\(\w+, )0?\.\d+", r"\g<1>0.15"),
+    Kind("slope of LeakyReLU", r"(LeakyReLU\(|leaky_relu\(\w+, |where\(\w+ > 0, \w+, )0?\.\d+", r"\g<1>0.15"),
     Kind("other activation", r"ops\.relu\(", "ops.gelu("),
     Kind("axis", r"(log_softmax|softmax)\((.*), axis=-?1\)", r"\1(\2, axis=0)"),
     Kind("initial value", r"ops\.zeros\((\w+)\), name=", r"ops.ones(\1), name="),

@@ -11,7 +11,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.inplace.sharing import CONTAINERS
-from torch2ms.rewrite.layers.compared import findable, findable_partial
+from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
@@ -164,6 +164,8 @@ def used(
     if isinstance(original, cst.Attribute) and isinstance(updated, cst.Attribute) and _is_attribute(rule):
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
     outcome = apply_value(rule, original, work.facts)
+    if id(original) in where.typed and (written := of_type(rule, work.project)) is not None:
+        return work.take(written, left)
     if id(original) in where.classes:
         types = rule.cls == "ms.Tensor" and id(original) in where.asked  # `(torch.FloatTensor, ...)`: of which type
         named = outcome if types else apply_class(rule, original)

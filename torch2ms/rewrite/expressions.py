@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import MASKED, UNKNOWN, Value
@@ -16,6 +17,7 @@ from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import attention, chosen, derived
+from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.keywords import complete, positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
 from torch2ms.rewrite.layers.rows import given_rows, operated, read_only
@@ -65,8 +67,22 @@ class Expressions(Positions):
             return made
         if not starts_in_training(original, self.module, self.work.project):
             return made
+        if stmt is not None and self.keeps_modes(original, stmt):
+            return made
         self.work.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
         return cst.parse_expression(f"{code(made)}.set_train()")
+
+    def keeps_modes(self, original: cst.Call, stmt: Stmt) -> bool:
+        """Refuses a network without a name of which a part is not in training mode."""
+        try:
+            found = kept_modes("", original, stmt, self.module, self.work.project)
+            kept = EVALUATION in found.values()
+        except Hidden:
+            kept = True
+        if kept:
+            why = "a part of it is in evaluation mode, and it has no name by which the part could be put back"
+            self.work.refuse("T2M306", "new module", why, "give it a name, set_train() it, and put the part back")
+        return kept
 
     def called_by(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A call in MindSpore's form."""

@@ -131,9 +131,12 @@ class ModuleFacts:
         return columns(self.module.value(node), self.module, self.project)
 
     def iterable(self, node: cst.BaseExpression) -> bool:
-        """A dataset of the project that is iterated, and has no samples to ask for by number."""
-        found = self.project.find(self.module.value(node).name, self.module)
-        return isinstance(found, ClassInfo) and found.method("__iter__") is not None and not found.method("__getitem__")
+        """A dataset that is iterated, and has no samples to ask for by number."""
+        name = self.module.value(node).name
+        found = self.project.find(name, self.module)
+        if not isinstance(found, ClassInfo):
+            return name == "torch.utils.data.ChainDataset"
+        return found.method("__iter__") is not None and not found.method("__getitem__")
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""

@@ -43,6 +43,7 @@ class Positions(Rewriter):
         self.inner: set[int] = set()  # parts of a dotted name
         self.classes: set[int] = set()  # what isinstance asks for, bases, annotations
         self.asked: set[int] = set()  # what isinstance asks for
+        self.typed: set[int] = set()  # what the class of an object is compared with, or looked up among
         self.class_names: set[int] = set()  # strings that are compared with the name of a class
         self.converted: set[int] = set()  # what a tensor is made of there already: `ms.Tensor(np.sqrt(x))`
         self.host: set[int] = set()  # receivers of `.numpy()`, `.item()` and the like
@@ -148,10 +149,13 @@ class Positions(Rewriter):
         if id(node) in of_classes(self.module):
             for part in parts:
                 self.mark_classes(part)
+                self.typed |= {id(n) for n in (part, *(e.value for e in getattr(part, "elements", ())))}
 
     def visit_Dict(self, node: cst.Dict) -> None:
         keys = (e.key for e in node.elements if isinstance(e, cst.DictElement))
-        self.classes |= {id(key) for key in keys if self.module.value(key).kind == "api"}
+        classes = {id(key) for key in keys if self.module.value(key).kind == "api"}
+        self.classes |= classes
+        self.typed |= classes
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
         parts = gathered(node.annotation)
@@ -234,7 +238,8 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def hands_on(made: Value, target: Value, name: str) -> bool:
     """What a call is given stays what it is, wherever it goes; only networks set the mode of their parts."""
-    if target.kind == "api" or made.name.startswith("torch."):
+    own = target.kind == "function" and not target.name.startswith("torch")  # `init(nn.BatchNorm1d(3))` gives it back
+    if not own and (target.kind == "api" or made.name.startswith("torch.")):
         return not target.name.startswith("torch") and made.kind != "module"
     return target.kind in ("function", "method") or made.kind == "object" or name == "dict"
 

@@ -68,6 +68,12 @@ def compared(project: Project) -> frozenset[str]:
     return frozenset(found)
 
 
+def of_type(rule: Rule, project: Project) -> Outcome | None:
+    """What `type(m)` is compared with, where modules are made of a class that is written out; None for others."""
+    written = rule.base and (rule.main.to or "").startswith(f"{rule.base}(")
+    return _named(rule, rule.base, project) if written else None
+
+
 def findable(rule: Rule, outcome: Outcome, project: Project) -> Outcome:
     """What a class that is compared becomes: a name: an expression would be another object each time."""
     if (
@@ -76,7 +82,7 @@ def findable(rule: Rule, outcome: Outcome, project: Project) -> Outcome:
         or rule.name not in compared(project)
     ):
         return outcome
-    return _named(rule, project)
+    return _named(rule, full_value(rule), project)
 
 
 def findable_partial(rule: Rule, outcome: Outcome, original: cst.Call, updated: cst.Call, project: Project) -> Outcome:
@@ -91,7 +97,7 @@ def findable_partial(rule: Rule, outcome: Outcome, original: cst.Call, updated: 
         now for was, now in zip(original.args[1:], updated.args[1:], strict=True)
         if was.keyword is None or code(was.value) != defaults.get(was.keyword.value)
     ]  # fmt: skip
-    named = _named(rule, project)
+    named = _named(rule, full_value(rule), project)
     if named.node is None:
         return named
     if kept:
@@ -100,9 +106,8 @@ def findable_partial(rule: Rule, outcome: Outcome, original: cst.Call, updated: 
     return replace(named, node=updated.with_changes(args=[cst.Arg(named.node, comma=comma), *kept]))
 
 
-def _named(rule: Rule, project: Project) -> Outcome:
+def _named(rule: Rule, name: str, project: Project) -> Outcome:
     short = rule.name.rpartition(".")[2]
-    name = full_value(rule)
     if not name.isidentifier():
         why = "it is compared with what a variable holds, and its MindSpore form has no name"
     elif sum(re.search(rf"\b{short}\b", m.source) is not None for m in project.modules.values()) > 1:

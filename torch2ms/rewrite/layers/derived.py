@@ -65,17 +65,19 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
             return _distribution(original, updated, cls, work)
     if cls is None or not given or (rule := base_layer(cls, work)) is None:
         return None
-    if own_base(rule, cls):
+    own = own_base(rule, cls)
+    translated = own and (rule.main.to or "").startswith(f"{own}(")  # what is called is what it is derived from
+    if own and not translated:
         if rule.base and sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
             work.refuse("T2M605", f"class {cls.scope.name}", f"{rule.base} has other arguments", "give them by keyword")
         return updated
     if rule.hidden and not rule.hidden[:1].isupper() and _of_layer(original) and any(a.star for a in original.args):
         return _hidden(original, updated, rule, work)
     outcome = apply_call(rule, original, updated, work.facts)
-    base = apply_class(rule, original.func)
+    base = outcome if own else apply_class(rule, original.func)
     if outcome.node is None or base.node is None:
         return work.take(outcome if outcome.node is None else base, updated)
-    if not isinstance(outcome.node, cst.Call) or code(outcome.node.func) != code(base.node):
+    if not isinstance(outcome.node, cst.Call) or code(outcome.node.func) != (own or code(base.node)):
         what, why = f"class {cls.scope.name}", f"with these arguments MindSpore's {rule.name} is another class"
         work.refuse("T2M605", what, why, "hold the layer as an attribute")
         return updated

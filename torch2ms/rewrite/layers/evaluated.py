@@ -47,7 +47,7 @@ def kept_modes(
                 if mode != TRAINING:
                     found[code(part)] = mode
         for cls in _classes(call.func, module, project):
-            found |= {f"{place}.{part}": EVALUATION for part in _by_constructor(cls)}
+            found |= {f"{place}.{part}": EVALUATION for part in _by_constructor(cls, project)}
             _ask_parts(cls, project)
     return found
 
@@ -130,22 +130,48 @@ def _constructors(cls: ClassInfo) -> Iterator[FunctionInfo]:
     return (part.methods["__init__"] for part in cls.lineage() if "__init__" in part.methods)
 
 
-def _by_constructor(cls: ClassInfo) -> Iterator[str]:
+def _by_constructor(cls: ClassInfo, project: Project) -> Iterator[str]:
     """The parts that the constructor of a class leaves in evaluation mode, as attributes of the object."""
     for info in _constructors(cls):
         for stmt in info.scope.body.walk():
             evaluated = [c for c in stmt.calls if _mode_of(c) in (EVALUATION, UNSEEN)]
-            if not evaluated:
+            functions = [c for c in stmt.calls if not evaluated and _leaves_in_evaluation(c, info.module, project)]
+            if not evaluated and not functions:
                 continue
             node = stmt.node
             part = ""
-            if isinstance(node, cst.Expr):
+            if functions:
+                part = _handed_in(node, functions[0])
+            elif isinstance(node, cst.Expr):
                 part = dotted(_behind(node.value)[0])
             elif isinstance(node, cst.Assign) and _behind(node.value)[1] == EVALUATION:
                 part = dotted(node.targets[0].target)
             if not part.startswith("self.") or stmt.block.owner is not None or len(evaluated) > 1:
                 raise Hidden
             yield part.removeprefix("self.")
+
+
+def _leaves_in_evaluation(call: cst.Call, module: ModuleInfo, project: Project) -> bool:
+    """`freeze(net)`, a function of the project that puts what it is given, or gives back, into evaluation mode.
+
+    Raises Hidden where it may do so.
+    """
+    target = module.value(call.func)
+    found = project.find(target.name, module) if target.kind == "function" and target.name else None
+    if not isinstance(found, FunctionInfo) or found.cls is not None:
+        return False
+    set_there = [(s, c) for s in found.scope.body.walk() for c in s.calls if _mode_of(c) in (EVALUATION, UNSEEN)]
+    if any(s.block.owner is not None or _mode_of(c) == UNSEEN for s, c in set_there) or len(set_there) > 1:
+        raise Hidden
+    return bool(set_there)
+
+
+def _handed_in(node: cst.CSTNode, call: cst.Call) -> str:
+    """The attribute that a function is given as its only argument, or whose value it gives back."""
+    if isinstance(node, cst.Expr) and node.value is call and len(call.args) == 1:
+        return dotted(call.args[0].value)
+    given_back = isinstance(node, cst.Assign) and _behind(node.value)[0] is call
+    return dotted(node.targets[0].target) if given_back else ""  # type: ignore[attr-defined]
 
 
 def _ask_parts(cls: ClassInfo, project: Project) -> None:
@@ -155,7 +181,7 @@ def _ask_parts(cls: ClassInfo, project: Project) -> None:
         for inner in _makes_inside(waiting.pop(), project):
             if id(inner) not in seen:
                 seen.add(id(inner))
-                if list(_by_constructor(inner)):
+                if list(_by_constructor(inner, project)):
                     raise Hidden
                 waiting.append(inner)
 

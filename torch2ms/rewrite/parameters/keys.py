@@ -40,7 +40,7 @@ def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     if id(original) not in (by_name.renamed if work.project.renames else by_name.nested):
         return None
     held, renames = code(updated.func.value), work.project.renames
-    _tell("Module.state_dict", "it is asked by the names that torch gives, and goes nowhere else", work)
+    tell_of_state("Module.state_dict", "it is asked by the names that torch gives, and goes nowhere else", work)
     if renames:
         work.notes.needs.add("named_state")
     return cst.parse_expression(f"named_state({held})" if renames else f"dict({held}.parameters_and_names())")
@@ -137,11 +137,12 @@ def named_buffers(original: cst.Call, updated: cst.Call, work: Translation) -> c
         listed = f"[(name, p) for name, p in {held}.parameters_and_names() if not p.requires_grad]"
         return cst.parse_expression(listed)
     work.notes.needs.add("named_buffers")
-    _tell("Module.named_buffers", "statistics of normalisation and registered buffers, under torch's names", work)
+    why = "statistics of normalisation and registered buffers, under torch's names"
+    tell_of_state("Module.named_buffers", why, work)
     return cst.parse_expression(f"named_buffers({held}{f', {tuple(buffers)!r}' if buffers else ''})")
 
 
-def _tell(what: str, why: str, work: Translation) -> None:
+def tell_of_state(what: str, why: str, work: Translation) -> None:
     assumed = "; assumed: nobody asks how many batches a normalisation has seen, which MindSpore does not count"
     tier, given = (Tier.ASSUMED, assumed) if work.project.keeps_state else (Tier.EXACT, "")
     work.notes.findings.append(Finding("T2M505", tier, what, why + given))
@@ -252,6 +253,7 @@ class _Reads:
                 self.kept |= dotted(found.key) in self.looped
             elif type(found) is cst.Comparison and any(is_it(c.comparator) for c in found.comparisons):
                 self.foreign |= dotted(found.left) not in self.looped
+                self.left |= str(constant(found.left)).endswith("num_batches_tracked")
 
 
 def _evaluated(stmt: Stmt) -> Iterator[cst.CSTNode]:

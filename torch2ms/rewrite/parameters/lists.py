@@ -15,6 +15,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
+from torch2ms.rewrite.parameters.keys import tell_of_state
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
@@ -40,7 +41,11 @@ def enumerated(
         return updated
     if not frozen(work.project):
         form = "trainable_params" if name == "parameters" else "untrainable_params"
-        work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}()")
+        why = f"nothing is frozen in the project: {form}()"
+        if name == "parameters":
+            work.tell("T2M505", "Module.parameters", why)
+        else:
+            tell_of_state("Module.buffers", why, work)
         return _listed(updated, form)
     if name == "parameters" and _optimized(original, [original], work, where) and not work.module.skips:
         work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")

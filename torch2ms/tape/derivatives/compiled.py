@@ -16,7 +16,7 @@ RECORD = "its forward makes a record, whose fields compiled code mixes up"
 
 def problem(stmt: Stmt, info: FunctionInfo | None, home: ModuleInfo, project: Project) -> str:
     """Why a statement that runs in a forward cannot stand in compiled code; empty where nothing speaks against it."""
-    if info is not None and (place := _outside(stmt, info, project)):
+    if info is not None and (place := _outside(stmt, info, home, project)):
         return f"its forward changes `{place}` whenever it runs, which compiled code does not see"
     if place := _written_through(stmt):
         return f"its forward writes into `{place}` under another name, which compiled code does not see"
@@ -33,11 +33,13 @@ def problem(stmt: Stmt, info: FunctionInfo | None, home: ModuleInfo, project: Pr
     return ""
 
 
-def _outside(stmt: Stmt, info: FunctionInfo, project: Project) -> str:
+def _outside(stmt: Stmt, info: FunctionInfo, home: ModuleInfo, project: Project) -> str:
     """What the statement of a function changes that lives longer than the call, and is no buffer."""
     for place in sorted(stmt.defs | stmt.muts):
         head, _, name = place.partition(".")
         own = head == "self" and info.cls is not None
+        if home.imports.table.get(head, "").startswith("torch"):
+            continue  # `F.leaky_relu_(x)` changes no module
         if own and name and name not in project.buffers or not own and head not in info.scope.locals:
             return place
     return ""
