@@ -160,16 +160,17 @@ class Ways:
             return "__call__" in names
         if _gets(call):
             return bool(names) and not _of_network(call, module)
-        others = names - {scope.name}
         name = dotted(func)
         if value.kind == "function" or name in names:
             return name in names or value.name.rpartition(".")[2] in names
         if value.kind not in ("unknown", "method") or name not in scope.locals:
             return False
-        if not others or not others.isdisjoint(self.valued):
-            return bool(others)
+        if names <= {scope.name}:
+            return False
+        if _meet(names, self.valued, scope.name):
+            return True
         fetched = self.fetched(call, scope, module)
-        return fetched is None or not others.isdisjoint(fetched)
+        return fetched is None or _meet(names, fetched, scope.name)
 
     def fetched(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
         """Methods that the called name may be by `name = getattr(self, text)`; None for whichever there are."""
@@ -187,6 +188,11 @@ class Ways:
                     return None
                 found |= {n for c in family(own, self.project) for n in c.methods}
         return frozenset(found)
+
+
+def _meet(names: set[str], others: frozenset[str], own: str) -> bool:
+    """Some of the names, beside a function's own, are among others; the names may be very many."""
+    return len(names & others) > 1 if own in names and own in others else not names.isdisjoint(others)
 
 
 def _gets(call: cst.Call) -> bool:
