@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from torch2ms import Result, convert_source
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.findings import Tier
+from torch2ms.tape.functions import flows
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.records import Records
 
 HEAD = """import random
 import torch
@@ -150,3 +156,44 @@ for x, y in data:
     opt.zero_grad()
 """
     assert refused(text) != []
+
+
+TRAINER = """import torch
+from torch import nn, optim
+
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.opt = optim.SGD(self.net.parameters(), lr=0.1)
+
+    def add(self, x):
+        self.net(x).sum().backward()
+
+    def update(self):
+        self.opt.step()
+        self.opt.zero_grad()
+
+
+def turn_0(trainer: Trainer, x):
+    trainer.add(x)
+    trainer.update()
+"""
+
+
+def test_functions_that_lead_to_a_step_are_worked_out_when_something_new_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not in every round: programs with many optimizers have thousands of them."""
+    made: list[str] = []
+
+    def counted(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[Owner]) -> Records:
+        made.append(scope.name)
+        return Records(scope, module, events, stored=stored)
+
+    monkeypatch.setattr(flows, "Records", counted)
+    number = 40
+    text = "".join(f"\n\ndef turn_{i}(trainer: Trainer, x):\n    turn_{i - 1}(trainer, x)\n" for i in range(1, number))
+    assert not convert_source(TRAINER + text).error
+    assert made.count("turn_0") > 0
+    assert len(made) < 4 * number

@@ -99,6 +99,8 @@ def forgotten(value: Value) -> Value:
     """A value seen from where it may be another one by then; what is odd about it may still be."""
     if value.each is not None:
         value = replace(value, each=forgotten(value.each))
+    elif value.items is None and value.rank is None and not value.dtype:
+        return value  # most: nothing of the kind is known
     items = tuple(forgotten(i) for i in value.items) if value.items is not None else None
     known = value.dtype or value.rank is not None
     if known and (value.kind in ("tensor", "numpy") or value.name == "of tensor"):

@@ -133,7 +133,7 @@ def _either_row(one: Value, other: Value) -> Value:
 
 def join(a: Value, b: Value) -> Value:
     """The value that may be either; what the two disagree on is not known."""
-    if a == b:
+    if a is b or a == b:
         return a
     if (a.name == ROW or a.kind in ROWS) and is_row(b):
         a, b = _either_row(a, b), _either_row(b, a)

@@ -44,10 +44,12 @@ def in_parts(project: Project) -> bool:
 def whole_steps(project: Project) -> Project:
     """The project without calls of functions that do a part of a training step; its values are inferred."""
     for _ in range(ROUNDS):
-        if not (imports := brought(project)) and not parts(project):
+        imports = brought(project)
+        found = parts(project) if not imports else {}
+        if not imports and not found:
             return project
         project = _with(project, imports)
-        project = _without(project, parts(project))
+        project = _without(project, found or parts(project))
     return project
 
 

@@ -148,11 +148,11 @@ def _calls(cls: ClassInfo, project: Project) -> list[cst.Call]:
         found += [c for c in calls if _means(c.func, cls, module)]
         apart = {id(c.func) for c in found}
         apart |= {id(n) for c in calls if dotted(c.func) in ASKING for a in c.args for n in descend(a.value)}
-        for node in module.nodes:
-            if isinstance(node, cst.SimpleString) and node.raw_value == cls.scope.name:
-                return []
-            if isinstance(node, (cst.Name, cst.Attribute)) and id(node) not in apart and _means(node, cls, module):
-                return []
+        if cls.scope.name in module.quotes:
+            return []
+        named = [node for kind in (cst.Name, cst.Attribute) for node in module.of_kind(kind)]
+        if any(_means(node, cls, module) and id(node) not in apart for node in named):
+            return []
     return found if not any(a.star for c in found for a in c.args) else []
 
 

@@ -8,9 +8,11 @@ that one call alone is no longer.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -22,6 +24,7 @@ from torch2ms.wrappers.suites import Suites
 HELD = re.compile(r"^[ \t]*(\w+) *= *(?:True|False|\(.*|\{.*|dict\(.*)$", re.MULTILINE)
 STAR = re.compile(r"[(,]\s*\*{1,2}\w+\s*[,)]")
 FLAG = re.compile(r"^[ \t]*\w+ *= *True\b", re.MULTILINE)
+WORD = re.compile(r"\w+")
 CHANGING = {"inplace", "out"}
 _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -71,7 +74,13 @@ class _Writer(Suites):
 
 
 def _mentioned(name: str, module: ModuleInfo) -> int:
-    return len(re.findall(rf"\b{re.escape(name)}\b", module.source))
+    return _words(module)[name]
+
+
+@once
+def _words(module: ModuleInfo) -> Counter[str]:
+    """How often the source has each name, comments and strings included."""
+    return Counter(WORD.findall(module.source))
 
 
 def _named(stmt: Stmt) -> str:

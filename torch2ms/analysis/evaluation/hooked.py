@@ -59,7 +59,7 @@ def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[tuple[str, Value 
     if cls is None or not dot:
         return
     made_here = ev.module.has(cls.scope.name)
-    for name in sorted({n for s in around for n in s.locals}):
+    for name in scope.in_sight:
         held = ev.env.get(name)
         if held is not None and held.kind == "object" and held.name == f"{cls.module.name}.{cls.scope.name}":
             yield f"{name}.{attr}", cls.attr(attr)

@@ -29,8 +29,7 @@ class Run:
         """Whether another run would do the same."""
         if info is not None and info.args != self.passed:
             return False
-        around = outer is None or all(outer.get(place) == value for place, value in self.env.asked.items())
-        return around and self.exchange.hold()
+        return (outer is None or _same(outer, self.env.asked)) and self.exchange.hold()
 
     def again(
         self, outer: Env | None, info: FunctionInfo | None, project: Project, demand: Callable[[FunctionInfo], None]
@@ -38,7 +37,15 @@ class Run:
         """Play the run in another inference, up to the first answer that is not what it was; whether there is none."""
         if info is not None and info.args != self.passed:
             return False
-        if outer is not None and any(outer.get(place) != value for place, value in self.asked.items()):
+        if outer is not None and not _same(outer, self.asked):
             return False
         self.env.outer = outer
         return self.exchange.repeated(project, demand)
+
+
+def _same(outer: Env, asked: dict[str, Value | None]) -> bool:
+    """The scope around still has what was found there."""
+    for place, value in asked.items():
+        if (found := outer.get(place)) is not value and found != value:
+            return False
+    return True

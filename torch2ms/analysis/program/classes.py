@@ -34,16 +34,16 @@ class FunctionInfo:
     def name(self) -> str:
         return self.scope.name
 
-    @property
+    @cached_property
     def static(self) -> bool:
         return self._decorated("staticmethod")
 
-    @property
+    @cached_property
     def of_class(self) -> bool:
         """A class method: what it is called on is the class."""
         return self._decorated("classmethod")
 
-    @property
+    @cached_property
     def getter(self) -> bool:
         """What a property runs: a call of `self.model` is one of what it gives."""
         return self._decorated("property")
@@ -69,15 +69,22 @@ class ClassInfo:
     parents: list[ClassInfo] = field(default_factory=list)
     children: list[ClassInfo] = field(default_factory=list)
     overridden: dict[str, list[FunctionInfo]] = field(default_factory=dict)  # by the classes below, once asked for
+    inherited: dict[str, FunctionInfo | None] = field(default_factory=dict)  # answers that `method` gave
     refused: str = ""  # why a custom gradient stays as it is
     remembers: bool = False  # the cell of a custom gradient keeps what its backward needs: each call has one of its own
     twice: bool = False  # gradients are differentiated again somewhere in the project
 
-    @property
+    @cached_property
     def qualified(self) -> str:
         return f"{self.module.name}.{self.scope.name}"
 
     def method(self, name: str) -> FunctionInfo | None:
+        """Its own, or that of the first class above that has one."""
+        if name not in self.inherited:
+            self.inherited[name] = self._method(name)
+        return self.inherited[name]
+
+    def _method(self, name: str) -> FunctionInfo | None:
         for cls in self.lineage():
             if name in cls.methods:
                 return cls.methods[name]
@@ -187,5 +194,6 @@ class ClassInfo:
 
     def unlink(self) -> None:
         """What was seen of the classes around it; they refer to each other."""
+        self.inherited = {}
         for known in ("_lineage", "_below", "homes"):
             self.__dict__.pop(known, None)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import Value
 
+DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 SmallOrCompound = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
@@ -155,6 +156,14 @@ class Scope:
         self.is_function, self.is_module = type(self.node) is cst.FunctionDef, type(self.node) is cst.Module
         method = self.is_function and self.parent is not None and type(self.parent.node) is cst.ClassDef
         self.cls = self.parent if method else None
+
+    @cached_property
+    def in_sight(self) -> list[str]:
+        """The names that it and the scopes around it bind, but for definitions; asked for once the program is built."""
+        definitions = {child.name for child in self.children}
+        again = (s.defs for s in self.body.walk() if type(s.node) not in DEFINITIONS) if definitions else ()
+        own = self.locals - definitions.difference(self.params, *again)
+        return sorted(own.union(self.parent.in_sight if self.parent is not None else ()))
 
     def walk(self) -> Sequence[Scope]:
         """The scope and those in it, in the order of the source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope
@@ -26,13 +26,33 @@ class Part:
     owner: Owner
     sites: list[Site] | None
     exit: State = LEFT_OVER
+    before: dict[int, State] = field(default_factory=dict)  # by id of a call: what is held before it
+    last: list[object] = field(default_factory=list)  # what this was worked out from
+
+    def run(self) -> bool:
+        """Work out what is held in it; False where nothing is known that was not known the last time.
+
+        Most functions only lead to those that touch gradients: what they are entered with soon stays the same.
+        """
+        events = sorted([*self.events, *self.touches], key=lambda e: e.stmt.number)
+        known = [self.owner.entry, *(value for event in events for value in vars(event).values())]
+        if known == self.last:
+            return False
+        self.last = known
+        records = Records(self.scope, self.module, events, stored=[self.owner])
+        owner = next(o for o in records.owners if o.place == self.owner.place)
+        self.exit = _outside(owner.exit)
+        numbered = ((id(touch.node), records.number[id(touch)]) for touch in self.touches)
+        self.before = {call: _outside(owner.before.get(number, LEFT_OVER)) for call, number in numbered}
+        return True
 
 
 def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[int]) -> None:
     """Give owners their entry states and touches their effects; `certain` are ids of calls that reach just one."""
     known = {id(p.scope): p for p in parts}
     for _ in range(ROUNDS):
-        before: dict[int, State] = {}  # by id of a call: what is held before it
+        before: dict[int, State] = {}
+        ran = False
         for part in known.values():
             for touch in part.touches:  # what the called function leaves behind
                 info = callee.get(id(touch.node))
@@ -41,12 +61,10 @@ def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[
                     touch.effects = {part.owner.place: None}
                     continue
                 touch.effects = {part.owner.place: one.exit if one is not None else LEFT_OVER}
-            events = sorted([*part.events, *part.touches], key=lambda e: e.stmt.number)
-            records = Records(part.scope, part.module, events, stored=[part.owner])
-            owner = next(o for o in records.owners if o.place == part.owner.place)
-            part.exit = _outside(owner.exit)
-            for touch in part.touches:
-                before[id(touch.node)] = _outside(owner.before.get(records.number[id(touch)], LEFT_OVER))
+            ran |= part.run()
+            before |= part.before
+        if not ran:
+            return
         for part in known.values():
             entered = [before.get(id(s.call), LEFT_OVER) for s in part.sites] if part.sites else [LEFT_OVER]
             state = entered[0]

@@ -64,7 +64,7 @@ def spread_changes(known: Known) -> bool:
         changing = {key: found for key, i in infos.items() if (found := _changed(i))}
         if not changing:
             return more
-        reach = Reach(known, set(changing))
+        reach, any_of = Reach(known, set(changing)), [infos[key] for key in changing]
         again = _through_networks(known, {k: c for k, c in changing.items() if infos[k].name == "forward"})
         for scope, module in known.ways.every:
             for stmt, call in reach.calls(scope, module):
@@ -72,7 +72,7 @@ def spread_changes(known: Known) -> bool:
                 for each in versions(info) if info is not None else ():
                     again |= _hand_over(stmt, call, each, changing.get(id(each.scope), set()), scope, module)
                 if info is None:
-                    again |= _hand_over_all(stmt, call, [infos[key] for key in changing], scope, module)
+                    again |= _hand_over_all(stmt, call, any_of, scope, module)
         if not again:
             return more
         more = True
@@ -197,11 +197,13 @@ def _same(node: cst.CSTNode, name: str) -> bool:
 
 def _hand_over_all(stmt: Stmt, call: cst.Call, infos: list[FunctionInfo], scope: Scope, module: ModuleInfo) -> bool:
     """A function that is not known may change whichever container it is handed."""
+    held = [dotted(a.value) for a in call.args if module.value(a.value).kind in ("list", "dict")]
+    if not any(held):
+        return False
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     named = [i for i in infos if not name or i.name == name]
     if not any(root(p) in i.scope.params for i in named for p in _changed(i)):
         return False
-    held = [dotted(a.value) for a in call.args if module.value(a.value).kind in ("list", "dict")]
     return any([change(stmt, place, scope) for place in held if place])
 
 

@@ -46,6 +46,19 @@ class Known:
 Caller = tuple[Scope, ModuleInfo, cst.Call]
 
 
+@dataclass(eq=False)
+class Calls:
+    """What the calls of one scope may get to at all: most scopes call nothing of what is searched."""
+
+    certain: set[int] = field(default_factory=set)  # ids of scopes
+    names: set[str] = field(default_factory=set)  # of functions that are meant by their names
+    open: bool = False  # one may get to whatever there is
+
+    def lead(self, scopes: set[int], names: set[str]) -> bool:
+        """Whether one may get to some of these."""
+        return self.open or not self.names.isdisjoint(names) or not self.certain.isdisjoint(scopes)
+
+
 class Ways:
     """The calls of a project by the scope, or else by the name, that they may get to."""
 
@@ -59,6 +72,8 @@ class Ways:
         self.open: list[Caller] = []  # of what `getattr` gives, of names that hold functions
         self.asked: dict[str, list[int]] = {}  # answers of `named`
         self.fetching: dict[int, frozenset[str] | None] = {}  # answers of `fetched`, by id of the call
+        self.callee = known.callee
+        self.calls: dict[int, Calls] = {}  # answers of `of`, by id of the scope
         for scope, module in self.every:
             for stmt in scope.body.walk() if scope.is_function else ():
                 for call in stmt.calls:
@@ -77,6 +92,24 @@ class Ways:
                 self.by_name[each_name].append(caller)
             if type(call.func) is cst.Call or name in scope.locals:
                 self.open.append(caller)
+
+    def of(self, scope: Scope, module: ModuleInfo) -> Calls:
+        """What calls of a scope need to get to something: see `may_reach`."""
+        if id(scope) in self.calls:
+            return self.calls[id(scope)]
+        found = self.calls[id(scope)] = Calls()
+        for call in (c for stmt in scope.body.walk() for c in stmt.calls):
+            if (info := self.callee.get(id(call))) is not None:
+                found.certain.update(id(each.scope) for each in (info, *overriding(info)))
+            elif type(call.func) is cst.Attribute:
+                found.names.add(call.func.attr.value)
+            elif _gets(call):
+                found.open = True
+            elif (value := module.value(call.func)).kind not in ("api", "builtin"):
+                name = dotted(call.func)
+                found.names.update((name, value.name.rpartition(".")[2], "__call__"))
+                found.open |= value.kind in ("unknown", "method") and name in scope.locals
+        return found
 
     def named(self, name: str) -> list[int]:
         """The scopes whose calls may get to a function of that name."""
@@ -127,16 +160,17 @@ class Ways:
             return "__call__" in names
         if _gets(call):
             return bool(names) and not _of_network(call, module)
-        others = names - {scope.name}
         name = dotted(func)
         if value.kind == "function" or name in names:
             return name in names or value.name.rpartition(".")[2] in names
         if value.kind not in ("unknown", "method") or name not in scope.locals:
             return False
-        if not others or not others.isdisjoint(self.valued):
-            return bool(others)
+        if names <= {scope.name}:
+            return False
+        if _meet(names, self.valued, scope.name):
+            return True
         fetched = self.fetched(call, scope, module)
-        return fetched is None or not others.isdisjoint(fetched)
+        return fetched is None or _meet(names, fetched, scope.name)
 
     def fetched(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
         """Methods that the called name may be by `name = getattr(self, text)`; None for whichever there are."""
@@ -154,6 +188,11 @@ class Ways:
                     return None
                 found |= {n for c in family(own, self.project) for n in c.methods}
         return frozenset(found)
+
+
+def _meet(names: set[str], others: frozenset[str], own: str) -> bool:
+    """Some of the names, beside a function's own, are among others; the names may be very many."""
+    return len(names & others) > 1 if own in names and own in others else not names.isdisjoint(others)
 
 
 def _gets(call: cst.Call) -> bool:
@@ -177,6 +216,7 @@ class Reach:
         self.ways = known.ways
         self.scopes: set[int] = set()
         self.names: set[str] = set()
+        self.reached: dict[int, bool] = {}  # by id of the scope of a function: a call of it may get there
         waiting = list(targets)
         while waiting:
             key = waiting.pop()
@@ -196,6 +236,8 @@ class Reach:
         yield from ways.certain.get(key, ())
 
     def calls(self, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
+        if not self.ways.of(scope, module).lead(self.scopes, self.names):
+            return
         for stmt in scope.body.walk():
             for call in stmt.calls:
                 if self.hits(call, scope, module):
@@ -204,7 +246,12 @@ class Reach:
     def hits(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
         info = self.known.callee.get(id(call))
         if info is not None:
-            return id(info.scope) in self.scopes or any(id(i.scope) in self.scopes for i in overriding(info))
+            key = id(info.scope)
+            if key not in self.reached:
+                self.reached[key] = any(id(i.scope) in self.scopes for i in (info, *overriding(info)))
+            return self.reached[key]
+        if type(call.func) is cst.Attribute and call.func.attr.value not in self.names:
+            return False  # most calls: soonest told
         if self.ways.may_reach(call, scope, module, self.names):
             return True
         return self.of_networks and _of_network(call, module)

@@ -328,16 +328,16 @@ class _Search:
         made = frozenset(id(c.stmt) for _, c in creations)
         for scope, module in reach.ways.every:
             key = id(scope)
-            hidden = scope in self.known.unseen or scope.name in self.valued
-            sites = None if hidden else self.known.sites.get(key, [])
             if key in kept:
                 owner = settled[key] = found.owners[key][-1]
-                mine = [t for t in found.touches[key] if owner.place in t.effects]
-                parts.append(Part(scope, module, self.events[key], mine, owner, sites))
+                own, touches = self.events[key], [t for t in found.touches[key] if owner.place in t.effects]
             elif touches := [Event("touch", s, c) for s, c in reach.calls(scope, module)]:
                 place = next((c.place for _, c in creations if c.stmt.block.scope is scope), OUT_OF_SIGHT)
-                owner = Owner("optimizer", place, None, stored=True, made=made)
-                parts.append(Part(scope, module, [], touches, owner, sites))
+                own, owner = [], Owner("optimizer", place, None, stored=True, made=made)
+            else:
+                continue
+            seen = scope not in self.known.unseen and scope.name not in self.valued
+            parts.append(Part(scope, module, own, touches, owner, self.known.sites.get(key, []) if seen else None))
         several = Counter(id(e.stmt) for p in parts for e in p.touches)  # of one statement: in which order is not asked
         certain = {
             id(e.node) for p in parts for e in p.touches

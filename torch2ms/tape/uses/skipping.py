@@ -95,7 +95,9 @@ def _wanted(scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting
     """Parameters that an optimizer has are frozen or thawed, and it steps in this scope or in others."""
     if any(phases(scope, module, project)):
         return True
-    records = _records(scope, module, lifting)
+    if not (events := all_events(scope, module, lifting)):
+        return False  # most scopes
+    records = Records(scope, module, events)
     owners = [o for o in records.owners if o.kind == "optimizer" and not o.plain]
     return any(thaws(o, scope, module, project, records) for o in owners)
 
@@ -133,7 +135,9 @@ def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Liftin
 
     `late`: what is called may change them that is known by its name only.
     """
-    records = _records(scope, module, lifting)
+    if not (events := all_events(scope, module, lifting)):
+        return True
+    records = Records(scope, module, events)
     uses = USES if not project.freezes_trained else frozenset[str]()  # whatever is trained has gradients there
     if not all(
         e.kind in KINDS or e.kind in uses and not e.problem or _of_leaf(e, records) or _sums(e, records)
