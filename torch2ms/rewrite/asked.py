@@ -1,4 +1,7 @@
-"""`hasattr(x, 'name')`: whether torch has a function, and whether a layer has a parameter."""
+"""`hasattr(x, 'name')`: whether torch has a function, and whether a layer has a parameter.
+
+`setattr(Net, "forward", f)` and its kin mean the method by its name as well.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,21 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api import apply_attribute
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.tensors.attributes import runs
 from torch2ms.rewrite.translation import Translation
 
 OF_KINDS = dict.fromkeys(("in_features", "out_features"), "Dense") | dict.fromkeys(
     ("num_embeddings", "embedding_dim"), "Embedding")  # fmt: skip
 OTHERWISE = ("in_channels", "out_channels", "groups", "track_running_stats", "num_batches_tracked", "running_mean",
              "running_var")  # other layers of MindSpore have these than of torch, or none
+BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
 OF_TENSORS = ("detach", "backward", "grad_fn", "is_cuda", "element_size", "cpu")  # what programs know a tensor by
 
 
 def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """The question in MindSpore's form; nothing where it is none, or means the same there."""
+    if len(original.args) > 1 and constant(original.args[1].value) == "forward" and dotted(original.func) in BY_NAME:
+        return _construct(original, updated, work)
     name = constant(original.args[1].value) if dotted(original.func) == "hasattr" and len(original.args) == 2 else ...
     if not isinstance(name, str):
         return None
@@ -49,6 +56,15 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
     work.tell("T2M505", f"hasattr(layer, {name!r})", f"MindSpore calls it {made.attr.value}")
     renamed = updated.args[1].with_changes(value=cst.SimpleString(repr(made.attr.value)))
     return updated.with_changes(args=[updated.args[0], renamed])
+
+
+def _construct(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`setattr(Net, "forward", f)`: what cells call is their `construct`."""
+    if not runs(work.module.value(original.args[0].value), work):
+        return None
+    work.tell("T2M601", "Module.forward", "construct, which cells call")
+    owner, name, *rest = updated.args
+    return updated.with_changes(args=[owner, name.with_changes(value=cst.SimpleString('"construct"')), *rest])
 
 
 def _of_the_project(name: str, work: Translation) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import UNKNOWN
 
@@ -32,18 +33,20 @@ class Inside:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.by_node: dict[int, FunctionInfo] = {}
-        self.methods: dict[str, list[FunctionInfo]] = {}
+        self.members: dict[str, list[FunctionInfo]] = {}  # what classes and modules of the project have under a name
+        self.kept: set[str] = set()  # the names under which objects keep something
         for module in project.modules.values():
+            self.kept.update(name for cls in module.classes.values() for name in cls.attrs)
             for info in module.functions.values():
                 self.by_node[id(info.scope.node)] = info
-                if info.cls is not None:
-                    self.methods.setdefault(info.name, []).append(info)
+                if info.cls is not None or info.scope.parent is module.scope:
+                    self.members.setdefault(info.name, []).append(info)
 
     def of(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
         """What the code mentions; functions defined in it run with it, and what it is given may be any value."""
         nodes = gathered(node)
         yield from self.mentioned(nodes[1:], module)
-        if _calls_unknown(nodes, module):
+        if self.calls_unknown(nodes, module):
             yield from self.handed
 
     def reached(
@@ -58,9 +61,9 @@ class Inside:
                 continue
             found[id(info.scope.node)] = info
             nodes = gathered(info.scope.node)
-            work += more(info, self.project)
+            work += [*more(info, self.project), *self.versions.get(id(info), ())]
             work += self.mentioned(nodes[1:], info.module)
-            if not handed and _calls_unknown(nodes, info.module):
+            if not handed and self.calls_unknown(nodes, info.module):
                 handed = True  # once for all
                 work += self.handed
         return list(found.values())
@@ -76,6 +79,20 @@ class Inside:
             elif kind is cst.Attribute:
                 yield from self.named(inner, module)
                 yield from self.through(inner, module)  # type: ignore[arg-type]
+
+    @cached_property
+    def versions(self) -> dict[int, list[FunctionInfo]]:
+        """What is registered with a function for types of arguments, `@decay.register(torch.Tensor)`, by its id."""
+        found: dict[int, list[FunctionInfo]] = {}
+        for module in self.project.modules.values():
+            for info in module.functions.values() if module.has(".register") else ():
+                assert isinstance(info.scope.node, cst.FunctionDef)
+                for each in info.scope.node.decorators:
+                    maker = each.decorator.func if type(each.decorator) is cst.Call else each.decorator
+                    held = dotted(maker).removesuffix(".register")
+                    if held != dotted(maker) and isinstance(whole := self.project.find(held, module), FunctionInfo):
+                        found.setdefault(id(whole), []).append(info)
+        return found
 
     @cached_property
     def handed(self) -> list[FunctionInfo]:
@@ -100,8 +117,8 @@ class Inside:
                 yield hit
 
     def through(self, node: cst.Attribute, module: ModuleInfo) -> Iterator[FunctionInfo]:
-        """`teacher.predict`, a property too; of an object that is not known, whatever has the name."""
-        named = self.methods.get(node.attr.value)
+        """`teacher.predict`, a property too; of an object or module that is not known, whatever has the name."""
+        named = self.members.get(node.attr.value)
         if not named:
             return
         receiver = module.values.get(id(node.value), UNKNOWN)
@@ -113,7 +130,13 @@ class Inside:
             named = [info for info in named if id(info.cls) in family]
         yield from named
 
-
-def _calls_unknown(nodes: list[cst.CSTNode], module: ModuleInfo) -> bool:
-    names = (n.func for n in nodes if type(n) is cst.Call and type(n.func) is cst.Name)
-    return any(module.values.get(id(name), UNKNOWN).kind == "unknown" for name in names)
+    def calls_unknown(self, nodes: list[cst.CSTNode], module: ModuleInfo) -> bool:
+        """`fn(x)`, `table[name](x)`, `build(name)(x)` and `self.fn(x)`, where it is not seen what the function is."""
+        values = module.values
+        for func in (node.func for node in nodes if type(node) is cst.Call):
+            value = values.get(id(func), UNKNOWN)
+            if value.kind == "function" and not any(self.named(func, module)):  # a lambda, or one of several
+                return True
+            if value.kind == "unknown" and (type(func) is not cst.Attribute or func.attr.value in self.kept):
+                return True
+        return False

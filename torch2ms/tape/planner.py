@@ -35,6 +35,7 @@ from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.handing import Handed, own_value
 from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
+from torch2ms.tape.functions.own_steps import around_torchs
 from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.event import Event
@@ -66,6 +67,8 @@ def plan_scope(
         plan_episode(episode, plan)
         return
     events = find(scope, module) if id(scope) not in lifting.without else []
+    if events and id(scope) not in lifting.taken and around_torchs(scope, module):
+        plan.steps.add(id(scope.node))  # refused: else `optimizer(grads)` would go past it, to the class above
     closures = [
         e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)
     ]

@@ -44,7 +44,7 @@ TWICE = re.compile(r"\bcreate_graph\b|\bautograd\b|\bgrad\(")
 
 FLAGS = re.compile(r"\.\s*(?:(?:\\|#[^\n]*\n)\s*)*requires_grad")  # each turn begins with a sign of its own: linear
 
-UNRECORDED = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+UNRECORDED = re.compile(r"no_grad|inference_mode|set_grad_enabled|(?<!utils)\.data\b")
 
 
 def prepare(project: Project) -> None:

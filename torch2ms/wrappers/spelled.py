@@ -12,7 +12,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.api.named import takes_as_written
 from torch2ms.api.rules import Rules
@@ -54,13 +54,11 @@ def spelled(project: Project) -> dict[str, Plain]:
 
 def aliased(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that give functions of torch names of their own, to call them."""
-    taken = {name for module in project.modules.values() for name in module.imports.table.values()}
-
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
         if module.uses_mindspore or not module.says(BOUND):
             continue
-        writer = Aliased(module, taken)
+        writer = Aliased(module, project)
         if writer.names or writer.modules:
             made = writer.plain()
             if writer.changed:
@@ -218,17 +216,35 @@ def _detached_gradient(call: cst.Call) -> cst.Attribute | None:
     return func.with_changes(value=cst.Attribute(held.value, cst.Name("data")))
 
 
+def _bound_elsewhere(full: str, project: Project) -> bool:
+    """`engine.criterion = focal_loss`, also by `setattr` and its kin: what is called is what the name means by then.
+
+    What another module imports stays, too.
+    """
+    name = full.rpartition(".")[2]
+    quoted = re.compile(rf"""(?:setattr\([^,\n]+,\s*["']|(?:\b__dict__|\)) *\[["']|["'][\w.]+\.){name}["']""")
+    bound = re.compile(rf"\.{name}\s*(?::[^=\n]+)?=[^=]")
+    for module in project.modules.values():
+        if module.says(quoted) or full in module.imports.table.values():
+            return True
+        places = module.of_kind(cst.AssignTarget) if module.says(bound) else ()
+        if any(qualified(node.target, module.imports) == full for node in places):
+            return True
+    return False
+
+
 class Aliased(Suites):
     """One module with functions of torch at the calls of the names that they were given."""
 
     changed = False
 
-    def __init__(self, module: ModuleInfo, taken: set[str]) -> None:
+    def __init__(self, module: ModuleInfo, project: Project) -> None:
         super().__init__(module)
+        self.project = project
         self.names: dict[str, cst.BaseExpression] = {}
         self.modules: dict[int, str] = {}  # assignments of modules, and the names of these
         self.dead: set[int] = set()
-        for node in self.candidates(taken) if not self.off else ():  # what is left alone keeps its names
+        for node in self.candidates() if not self.off else ():  # what is left alone keeps its names
             name = dotted(node.targets[0].target)
             if MODULE.fullmatch(whole := self.module.value(node.value).name):
                 self.modules[id(node)] = whole
@@ -239,7 +255,7 @@ class Aliased(Suites):
             if mentioned == called + own:
                 self.dead.add(id(node))
 
-    def candidates(self, taken: set[str]) -> list[cst.Assign]:
+    def candidates(self) -> list[cst.Assign]:
         """Assignments of functions of torch to names that nothing else binds."""
         found: list[cst.Assign] = []
         bound: list[str] = []
@@ -266,7 +282,8 @@ class Aliased(Suites):
                     found.append(node)
         names = [(node, dotted(node.targets[0].target)) for node in found]
         own = self.module.name
-        return [node for node, name in names if bound.count(name) == 1 and f"{own}.{name}" not in taken]
+        once = [(node, f"{own}.{name}") for node, name in names if bound.count(name) == 1]
+        return [node for node, full in once if not _bound_elsewhere(full, self.project)]
 
     def uses(self, name: str) -> tuple[int, int]:
         """How often the name stands anywhere, and how often as what is called."""

@@ -13,4 +13,7 @@ BASES = {
     "torch.utils.data.IterableDataset": "dataset",
     "torch.optim.Optimizer": "optimizer",
     "torch.optim.optimizer.Optimizer": "optimizer",
+} | {
+    f"torch.optim.{name}": "optimizer"
+    for name in ("Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD")
 }

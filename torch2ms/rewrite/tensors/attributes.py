@@ -65,7 +65,7 @@ def attribute(
             return made
     if attr == "_parameters" and receiver.kind == "module" and id(original) in where.listing:
         return own_parameters(updated, work)
-    if attr == "forward" and _runs(receiver, work):
+    if attr == "forward" and runs(receiver, work):
         work.tell("T2M601", "Module.forward", "construct, which cells call, an own one of an object as well")
         return updated.with_changes(attr=cst.Name("construct"))
     if receiver.kind == "device" and attr == "type" and not stored:
@@ -227,8 +227,10 @@ _ASKED = re.compile(r"\.requires_grad_\((?:requires_grad=)?(True|False|)\)$")
 _PATCHED = re.compile(r"\.forward *=[^=]")
 
 
-def _runs(receiver: Value, work: Translation) -> bool:
-    """`layer.forward = MethodType(f, layer)`, `old = layer.forward`; of what is not seen, where layers get others."""
+def runs(receiver: Value, work: Translation) -> bool:
+    """`layer.forward = MethodType(f, layer)`, `old = Net.forward`; of what is not seen, where layers get others."""
+    if receiver.kind == "class":
+        return (cls := work.class_of(receiver)) is not None and cls.kind == "module"
     return receiver.kind == "module" or receiver.kind == "unknown" and work.module.says(_PATCHED)
 
 

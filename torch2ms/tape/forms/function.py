@@ -27,6 +27,7 @@ from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played, write_vjp
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.skipped import made_of
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Function, Item, Text
 
@@ -145,7 +146,7 @@ def idle_left_out(writer: Writer, call: Call, gradient: str, nodes: list[cst.CST
 
 
 def _or_none(place: str, writer: Writer) -> str:
-    """The layer at a place, or None: some networks have it under a condition (`self.downsample`)."""
+    """The layer at a place, or None: some networks have it, or have it under a condition (`self.downsample`)."""
     owner, _, name = place.rpartition(".")
     modules = writer.project.modules.values() if writer.project is not None else ()
     classes = [c for m in modules for c in m.classes.values() if name in c.attrs]
@@ -154,6 +155,9 @@ def _or_none(place: str, writer: Writer) -> str:
         any(f"self.{name}" in s.defs and type(s.node) is cst.Assign and dotted(s.node.value) != "None" for s in stmts)
         for stmts in inits
     )
+    if writer.project is not None and owner and "." not in owner:
+        several = made_of(owner, writer.scope, writer.module, writer.project)
+        always = always and all(name in cls.attrs for cls in several)
     return place if not owner or always else f'getattr({owner}, "{name}", None)'
 
 

@@ -16,7 +16,7 @@ from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
@@ -146,11 +146,22 @@ def _classes(value: Value, stmt: Stmt, module: ModuleInfo, project: Project) -> 
     if value.name:
         found = class_of(value, module, project)
         return [found] if found is not None else []
+    if "." not in value.place:
+        return made_of(value.place, stmt.block.scope, module, project)
     cls = _around(stmt, project) if value.place.startswith("self.") else None
     methods = [m for c in (*cls.lineage(), *cls.below()) for m in c.methods.values()] if cls is not None else []
     made = [(s.out.get(value.place), m.module) for m in methods for s in m.scope.body.walk() if value.place in s.defs]
     named = [class_of(v, home, project) for v, home in made if v is not None and v.kind == "module" and v.name]
     return [c for c in named if c is not None]
+
+
+def made_of(name: str, scope: Scope, module: ModuleInfo, project: Project) -> list[ClassInfo]:
+    """The classes of which a loop makes a network in turn: `for cls in (Small, Large): net = cls()`."""
+    made = [s.node.value for s in scope.body.walk() if type(s.node) is cst.Assign and name in s.defs]
+    values = [module.value(call.func) for call in made if type(call) is cst.Call]
+    kinds = [item for v in values if v.kind == "class" and not v.name for item in v.items or ()]
+    found = [class_of(kind, module, project) for kind in kinds]
+    return [cls for cls in found if cls is not None]
 
 
 def _of_function(
@@ -410,12 +421,27 @@ class _Forward:
                 return True
             for scope in (s for s in module.scope.walk() if s not in own):
                 begins = scope.name == "__init__" and scope.cls is not None
+                others = self.of_others(scope)
                 for stmt in scope.body.walk():
                     if begins and isinstance(stmt.node, cst.Expr):
                         continue  # `nn.init.zeros_(self.extra.weight)`
-                    if any(attr in u.split(".")[1:] for u in stmt.uses | stmt.muts):
+                    uses = (u.split(".")[1:] for u in stmt.uses | stmt.muts if not others or not u.startswith("self."))
+                    if any(attr in names for names in uses) or others and _deeper(stmt, attr):
                         return True
         return False
+
+    def of_others(self, scope: Scope) -> bool:
+        """What `self` has there is not what this network has: a method of another class, or of a subclass that takes
+        the place of this forward."""
+        if scope.cls is None or any(scope.cls is cls.scope for cls in self.cls.lineage()):
+            return False
+        below = any(scope.cls is cls.scope for cls in self.cls.below())
+        return not below or scope.name == self.info.name
+
+
+def _deeper(stmt: Stmt, attr: str) -> bool:
+    """A part of something that an object holds has the name: `self.backbone.fc`."""
+    return any(attr in u.split(".")[2:] for u in stmt.uses | stmt.muts if u.startswith("self."))
 
 
 def _cut(stmt: Stmt, prefix: str) -> set[str]:

@@ -38,6 +38,7 @@ from torch2ms.tape.functions.handing import (
 )
 from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
+from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.remaining import remaining
 from torch2ms.tape.functions.rollouts import Episodes
@@ -167,7 +168,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
-    seen = [i for _, i in functions if i.scope not in unseen]
+    seen = [i for _, i in functions if own_step(i.scope, i.module) or i.scope not in unseen]
     hand_on_versions(lifting, [i for _, i in functions], events, unseen)
     hand_on(lifting, seen, events)
     if stores:
@@ -314,10 +315,10 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
             lifting.handed[key] = handed
             lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
         return
-    steps = info.name == "step" and info.cls is not None and info.cls.kind == "optimizer"
+    steps = own_step(info.scope, info.module)
     taken = taken_of(info, own, names) if (sites or steps) and not stored else None
     if taken is not None and steps:
-        if not taken.gives and all(not s.call.args for s in sites):
+        if not taken.gives and all(not s.call.args or _above(s) for s in sites):
             taken.steps = True
             lifting.taken[key] = taken
     elif taken is not None:
@@ -325,6 +326,11 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
         if all(t is not None and usable(t, s.stmt) for t, s in zip(takings, sites, strict=True)):
             lifting.taken[key] = taken
             lifting.takings |= {id(s.call): t for s, t in zip(sites, takings, strict=True) if t is not None}
+
+
+def _above(site: Site) -> bool:
+    """`super().step(closure)` in the step of a subclass: it is an event of that step."""
+    return site.scope.name == "step" and site.module.value(site.call.func.value).kind == "builtin_super"  # type: ignore[attr-defined]
 
 
 def all_events(

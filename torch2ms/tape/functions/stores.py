@@ -21,6 +21,7 @@ from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
+from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.sites import Site, overriding, receiver, receiving
 from torch2ms.tape.functions.unmet import unmet
@@ -89,7 +90,7 @@ class _Search:
     def needs(self, scope: Scope, module: ModuleInfo) -> set[str]:
         """Places of optimizers in whose gradients this scope meets other calls."""
         records = self.with_clears(scope, module)
-        apart = id(scope) in self.known.handed | self.known.taken
+        apart = id(scope) in self.known.handed | self.known.taken or own_step(scope, module)
         if records is None or apart or any(e.problem or e.kind == "step_closure" for e in records.events):
             return set()
         found = set()

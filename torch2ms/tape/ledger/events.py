@@ -212,6 +212,8 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
             elif receiver.kind == "module" and isinstance(func.value, cst.Name):
                 event.partial = some_layers(stmt, func.value.value, receiver)
             return event
+    elif name == "step" and receiver.kind == "builtin_super":
+        return _step_above(call, func, stmt, module)
     elif name == "step" and receiver.kind == "optimizer":
         if module.uses_mindspore and call.args and module.value(call.args[0].value).kind not in ("function", "method"):
             return None  # translated before: it is given gradients
@@ -227,6 +229,19 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
         opt_place = optimizer.place or (dotted(call.args[0].value) if call.args else "")
         return Event(kinds[name], stmt, call, opt_place, optimizer, scaler=receiver.place or place)
     return None
+
+
+def _step_above(call: cst.Call, func: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> Event | None:
+    """`super().step(closure)` in the step of an optimizer's subclass: that of the class above, with the gradients."""
+    scope = stmt.block.scope
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if cls is None or cls.kind != "optimizer" or scope.name != "step":
+        return None
+    event = Event("step", stmt, call, "self", Value("optimizer", place="self"), through=f"{code(func.value)}.construct")
+    given = [dotted(arg.value) for arg in call.args]
+    if given and (given != scope.params[1:2] or any(given[0] in s.defs for s in scope.body.walk())):
+        event.problem = "the step of the class above is given something else than the closure"
+    return event
 
 
 def _by_a_scaler(call: cst.Call, target: Value, stmt: Stmt, module: ModuleInfo) -> Event | None:

@@ -71,6 +71,7 @@ class TorchSide:
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers = itertools.count()  # ids would be those of optimizers that are gone
         self.nested = Nested(to_array)
+        self.stepping: list[Any] = []  # the optimizers whose steps run, the innermost last
         self.started: dict[int, tuple[Any, str]] = {}  # parameters and their values before the first step
         self.groups: list[Any] = []
 
@@ -308,11 +309,17 @@ class TorchSide:
             for p in _parameters(optimizer):
                 if id(p) not in self.started:
                     self.started[id(p)] = (p, self.trace.sample(weight_array(p)))
+            self.stepping.append(optimizer)
+            if any(optimizer is around for around in self.stepping[:-1]):  # `super().step()`: a part of its own step
+                return
             self.nested.begin()
             if closure is None:  # else the gradients that count are those the closure is going to make
                 optimizer._torch2ms_seen = self._gradients(optimizer)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            self.stepping.pop()
+            if any(optimizer is around for around in self.stepping):
+                return
             gradients = optimizer.__dict__.pop("_torch2ms_seen", None)
             if not self.nested.end(_parameters(optimizer)):
                 return
