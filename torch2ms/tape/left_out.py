@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.values import NO_DEPS, any_overlap
-from torch2ms.tape.forward.partial import never_recorded, same_at_every_step
+from torch2ms.tape.forward.partial import never_recorded
+from torch2ms.tape.forward.turning import same_at_every_step
 from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -95,7 +97,9 @@ def filled_at_times(event: Event, owner: Owner, filling: list[Event], records: R
         for place in sorted(d for d in records.root_deps(each) if not any_overlap(frozenset({d}), sure)):
             if any_overlap(frozenset({place}), owner.owns):
                 tests = [a.node.test for a in asked[id(each)] if isinstance(a.node, cst.If)]
-                if not all(same_at_every_step(t, each, owner, project) for t in tests):
+                names = [{root(u) for u in expression_uses(t, each.stmt)} for t in tests]
+                within = each, owner, records.module, project
+                if not all(same_at_every_step(t, asks, *within) for t, asks in zip(tests, names, strict=True)):
                     return AT_TIMES.format(place)
     return ""
 
