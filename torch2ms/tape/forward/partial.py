@@ -110,6 +110,7 @@ def without_gradient(
     owns = owner.owns or NOTHING
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     turning = {root(d) for a in event.stmt.ancestors() if a.is_loop for s in a.walk() for d in s.defs}
+    turning |= given_by_loops(event.stmt.block.scope, project)
     found = [*_cuts(event, region, module), *_choices(event, region, module)]
     missing = {p for _, asked, places in found if asked & turning for p in places}
     set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
