@@ -44,8 +44,13 @@ def unused_weights(
 
 def _same_for_zeros(stmt: Stmt) -> bool:
     """Each loop over the gradients does with zeros what it does with None; nothing else is known of them."""
-    loops = [s for s in stmt.block.scope.body.walk() if s is not stmt and s.uses & stmt.defs]
-    return bool(loops) and bool(stmt.defs) and all(any(_harmless(s, d) for d in stmt.defs) for s in loops)
+    following = [s for s in stmt.block.scope.body.walk() if s.number > stmt.number and s.uses & stmt.defs]
+    for number, use in enumerate(following):
+        if not any(_harmless(use, d) for d in stmt.defs):
+            return False
+        if stmt.defs <= use.defs or number == len(following) - 1:  # from here on there are others under the name
+            return True
+    return False
 
 
 def _harmless(stmt: Stmt, name: str) -> bool:
