@@ -36,6 +36,7 @@ from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.grown_lists import gathered_first
+from torch2ms.wrappers.hooked import hooked
 from torch2ms.wrappers.in_the_call import in_the_call
 from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.item_inputs import item_inputs
@@ -130,6 +131,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, told_inside(project))
     project = _with(project, begun(project))
     project = _with(project, run_early(project))
+    project = _with(project, hooked(project))
     project = _with(project, retained(project))
     project = _with(project, one_output(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
