@@ -48,6 +48,7 @@ from torch2ms.wrappers.left_out import left_out
 from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.methods_given import parameters_given
+from torch2ms.wrappers.named_again import named_again
 from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.named_outputs import named_outputs
 from torch2ms.wrappers.numbered import numbered
@@ -131,6 +132,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, told_inside(project))
     project = _with(project, begun(project))
     project = _with(project, run_early(project))
+    project = _with(project, named_again(project))
     project = _with(project, hooked(project))
     project = _with(project, retained(project))
     project = _with(project, one_output(project))
