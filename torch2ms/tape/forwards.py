@@ -27,6 +27,7 @@ from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS
+from torch2ms.tape.left_out import graphless
 from torch2ms.tape.uses.toggles import by_context
 from torch2ms.tape.verdicts import Verdicts
 
@@ -172,13 +173,6 @@ def _only_computes(stmt: Stmt, owners: list[Owner], module: ModuleInfo) -> bool:
     return not any(root(m) in weights for m in stmt.all_muts)
 
 
-def _graphless(verdicts: Verdicts) -> set[str]:
-    """The parameters under which every caller hands over a tensor without a graph."""
-    info = verdicts.module.functions.get(id(verdicts.scope))
-    given = info.args if info is not None else {}
-    return {name for name, value in given.items() if value.kind == "tensor" and not value.deps}
-
-
 def _left_elsewhere(event: Event, verdicts: Verdicts, left: list[Stash]) -> str:
     """A list outside of this function, filled with graphs by others, that the loss is made of."""
     if not left or event.lifted:
@@ -186,7 +180,7 @@ def _left_elsewhere(event: Event, verdicts: Verdicts, left: list[Stash]) -> str:
     roots = set().union(*(expression_uses(r, event.stmt) for r in event.roots))
     used = feeding(event.stmt, roots)
     near = {id(m) for m in related(verdicts.project, verdicts.module)}
-    others = verdicts.local_names() | _graphless(verdicts)
+    others = verdicts.local_names() | {d[1:] for d in graphless(verdicts.scope, verdicts.module)}
     for stash in left:
         elsewhere = [f for f in stash.fills if f.scope is not verdicts.scope and id(f.module) in near]
         if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in others):

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.values import NO_DEPS, any_overlap
-from torch2ms.tape.forward.partial import never_recorded, same_at_every_step
+from torch2ms.tape.forward.partial import never_recorded
+from torch2ms.tape.forward.turning import same_at_every_step
 from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -48,11 +50,19 @@ def left_out(
             silent = [part]
     if not reached or any(d.startswith("^") for d in reached):
         return LeftOut(silent)
-    given = any(d.startswith("@") for d in reached)  # what nobody is seen to give a graph, it hardly has
+    plain = graphless(scope, module)
+    given = any(d.startswith("@") and d not in plain for d in reached)  # it may bring the graph of a layer along
     known = {v.place for v in module.values.values() if v.kind == "module" and v.name and v.place and not v.items}
     missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
-    layers = _layers(event, owner, reached, given, scope, module, project, records)
+    layers = _layers(event, owner, reached, given, plain, scope, module, project, records)
     return LeftOut([*silent, *([] if given else missing), *layers.surely], layers.perhaps)
+
+
+def graphless(scope: Scope, module: ModuleInfo) -> frozenset[str]:
+    """The parameters under which every caller hands over a tensor without a graph, as the places of what they bring."""
+    info = module.functions.get(id(scope))
+    given = info.args if info is not None else {}
+    return frozenset(f"@{name}" for name, value in given.items() if value.kind == "tensor" and not value.deps)
 
 
 def _layers(
@@ -60,6 +70,7 @@ def _layers(
     owner: Owner,
     reached: frozenset[str],
     given: bool,
+    plain: frozenset[str],
     scope: Scope,
     module: ModuleInfo,
     project: Project,
@@ -72,7 +83,7 @@ def _layers(
     filling = [e for e in records.events if e.kind in ("backward", "handed")]
     ever = frozenset().union(*(records.root_deps(e) for e in filling if owner in records.takers(e)))
     others = steps_elsewhere(owner.place, scope, module, project)  # behind losses that reach more
-    if given and not others or any(d.startswith("^" if others else ("^", "@")) for d in ever):
+    if given and not others or any(d.startswith("^" if others else ("^", "@")) for d in ever - plain):
         return LeftOut()
     if not decays and not others and ever == reached:
         return LeftOut()
@@ -95,7 +106,9 @@ def filled_at_times(event: Event, owner: Owner, filling: list[Event], records: R
         for place in sorted(d for d in records.root_deps(each) if not any_overlap(frozenset({d}), sure)):
             if any_overlap(frozenset({place}), owner.owns):
                 tests = [a.node.test for a in asked[id(each)] if isinstance(a.node, cst.If)]
-                if not all(same_at_every_step(t, each, owner, project) for t in tests):
+                names = [{root(u) for u in expression_uses(t, each.stmt)} for t in tests]
+                within = each, owner, records.module, project
+                if not all(same_at_every_step(t, asks, *within) for t, asks in zip(tests, names, strict=True)):
                     return AT_TIMES.format(place)
     return ""
 

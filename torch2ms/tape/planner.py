@@ -26,7 +26,7 @@ from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.forward.shared import absorb, following, join
+from torch2ms.tape.forward.shared import absorb, complete, following, join
 from torch2ms.tape.forward.steps import callers
 from torch2ms.tape.forward.unseen import unseen_step
 from torch2ms.tape.forwards import Outside, fit_together, forward_of
@@ -270,6 +270,7 @@ class _ScopePlanner:
         if (late := self.still_open(regions)) is not None:
             self.without(late, takers[id(late)], "two graphs are open at once: MindSpore plays the last one back first")
             return
+        complete(regions)
         if (clash := self.verdicts.overlap(regions, finder)) is not None:
             first, region, second = clash
             if (again := shared(first, region, takers[id(first)], around)) is not None:

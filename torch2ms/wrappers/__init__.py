@@ -36,6 +36,7 @@ from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.grown_lists import gathered_first
+from torch2ms.wrappers.hooked import hooked
 from torch2ms.wrappers.in_the_call import in_the_call
 from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.item_inputs import item_inputs
@@ -47,6 +48,7 @@ from torch2ms.wrappers.left_out import left_out
 from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.methods_given import parameters_given
+from torch2ms.wrappers.named_again import named_again
 from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.named_outputs import named_outputs
 from torch2ms.wrappers.numbered import numbered
@@ -130,6 +132,8 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, told_inside(project))
     project = _with(project, begun(project))
     project = _with(project, run_early(project))
+    project = _with(project, named_again(project))
+    project = _with(project, hooked(project))
     project = _with(project, retained(project))
     project = _with(project, one_output(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]

@@ -62,8 +62,8 @@ class _Retained(Suites):
         if self.module.has("retain_graph"):
             return  # what two backward calls bring is added up
         stmts = [(s, scope) for scope in self.module.scope.walk() for s in scope.body.walk()]
-        for stmt, _ in stmts:
-            head, _, name = _kept(stmt, attributes=True).partition(".")
+        for stmt, scope in stmts:
+            head, _, name = (_kept(stmt, attributes=True) or _put(_kept(stmt), scope)).partition(".")
             last = f".{name}.grad"
             reads = [n for s, _ in stmts for n in s.nodes if type(n) is cst.Attribute and dotted(n).endswith(last)]
             if head != "self" or not name or not reads or any(_asked([s], dotted(n)) for s, _ in stmts for n in reads):
@@ -76,7 +76,8 @@ class _Retained(Suites):
             return super().small(node)
         name = dotted(node.value.func.value)  # type: ignore[attr-defined]
         self.findings.append(Finding("T2M303", Tier.EXACT, f"Tensor.{CALL}", WHY, line=self.line))
-        lines = (f"{own} = {{}}", f"{name}.register_hook(lambda grad: {own}.update(kept=grad))")
+        given = f"grad, kept={own}: kept" if "." in own else f"grad: {own}"  # the object may hold another one by then
+        lines = (f"{own} = {{}}", f"{name}.register_hook(lambda {given}.update(kept=grad))")
         made = [cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine).body[0] for line in lines]
         for each in made:
             self.number(each, node)
@@ -94,6 +95,15 @@ def _kept(stmt: Stmt, attributes: bool = False) -> str:
         return ""
     name = dotted(call.func.value)
     return name if name.count(".") == attributes else ""
+
+
+def _put(name: str, scope: Scope) -> str:
+    """The attribute under which an object keeps a tensor that has this name alone: `self.features = h`."""
+    stmts = list(scope.body.walk()) if name else []
+    kept = [s.node for s in stmts if isinstance(s.node, cst.Assign) and dotted(s.node.value) == name]
+    places = [dotted(t.target) for node in kept for t in node.targets]
+    once = sum(name in s.defs for s in stmts) == 1
+    return places[0] if once and len(places) == 1 and places[0].count(".") == 1 else ""
 
 
 def _once(stmt: Stmt, backward: list[Stmt]) -> bool:

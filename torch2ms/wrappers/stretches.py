@@ -6,7 +6,8 @@
     torch.set_grad_enabled(before)
 
 So do two calls of one suite that switch recording off and on again, or on and off: what stands below is then a block
-without gradients.
+without gradients. `torch.set_grad_enabled(phase == "train")` in a loop holds for the rest of the turn, as the next one
+switches again; what switches recording on behind the loop goes with it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
@@ -52,19 +53,56 @@ class Stretch(NamedTuple):
 class Gatherer(Suites):
     """One module."""
 
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        self.turns: set[int] = set()  # the suites of loops
+
     def suite(self, body: Sequence[cst.CSTNode]) -> Made:
+        turn = id(body) in self.turns
         while (found := self.found(body)) is not None:
             body = self.gathered(body, found)
+        if (ending := self.behind_a_loop(body)) is not None:
+            self.tell(ending)
+            body = [stmt for stmt in body if stmt is not ending]
+        if turn and (first := self.rest_of_a_turn(body)) is not None:
+            body = self.gathered(body, Stretch(first, len(body), None))
         return super().suite(body)
+
+    def statement(self, stmt: cst.CSTNode) -> Made:
+        if isinstance(stmt, (cst.For, cst.While)) and isinstance(stmt.body, cst.IndentedBlock):
+            self.turns.add(id(stmt.body.body))
+        return super().statement(stmt)
+
+    def rest_of_a_turn(self, body: Sequence[cst.CSTNode]) -> int | None:
+        """Where the one switch of a suite stands, which is not switched on alone."""
+        switches = [(i, arg) for i, stmt in enumerate(body) if (arg := self.switched(stmt)) is not None]
+        if len(switches) != 1 or constant(switches[0][1]) is True or self.off_at(body[switches[0][0]]):
+            return None
+        first = switches[0][0]
+        return first if body[first + 1 :] and not self.jumps(body[first + 1 :]) else None
+
+    def behind_a_loop(self, body: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        """What switches recording on again that turns of a loop before it may have left off."""
+        for number, stmt in enumerate(body):
+            mode = self.switched(stmt)
+            if mode is None or constant(mode) is not True or self.off_at(stmt):
+                continue
+            loops = [b.body for b in body[:number] if isinstance(b, (cst.For, cst.While))]
+            inner = [b.body for b in loops if isinstance(b, cst.IndentedBlock)]
+            if any(self.found(b) is None and self.rest_of_a_turn(b) is not None for b in inner):
+                return stmt
+        return None
 
     def found(self, body: Sequence[cst.CSTNode]) -> Stretch | None:
         """The first stretch of a suite."""
         switches = [(i, arg) for i, stmt in enumerate(body) if (arg := self.switched(stmt)) is not None]
         for (first, mode), (last, back) in zip(switches, switches[1:], strict=False):
-            if constant(mode) not in (True, False) or any(self.off_at(body[i]) for i in (first, last)):
+            if any(self.off_at(body[i]) for i in (first, last)):
                 continue
-            if constant(mode) is False and constant(back) is True:
+            if constant(mode) is not True and constant(back) is True:  # `phase == "train"`, too
                 return Stretch(first, last, None)
+            if constant(mode) not in (True, False):
+                continue
             if constant(mode) is True and constant(back) is False and not self.jumps(body[last + 1 :]):
                 return Stretch(first, last, None, below=True)
             saved = next((i for i in range(first) if self.saves(body[i], dotted(back))), None)
@@ -103,11 +141,14 @@ class Gatherer(Suites):
 
     def gathered(self, body: Sequence[cst.CSTNode], found: Stretch) -> list[cst.CSTNode]:
         """The suite with the block in place of the stretch."""
-        opening, closing = body[found.first], body[found.last]
-        assert type(opening) is cst.SimpleStatementLine and type(closing) is cst.SimpleStatementLine
+        opening, closing = body[found.first], body[found.last] if found.last < len(body) else None
+        assert type(opening) is cst.SimpleStatementLine
         inside = list(body[found.first + 1 : found.last])
         lines = [*opening.leading_lines, *layout.trailing_comment(opening.trailing_whitespace)]
-        ends = layout.comments_only([*closing.leading_lines, *layout.trailing_comment(closing.trailing_whitespace)])
+        ends: layout.Lines = ()
+        if type(closing) is cst.SimpleStatementLine:
+            told = [*closing.leading_lines, *layout.trailing_comment(closing.trailing_whitespace)]
+            ends = layout.comments_only(told)
         before = list(body[: found.first])
         if found.saved is not None:
             saving = before.pop(found.saved)
@@ -117,7 +158,7 @@ class Gatherer(Suites):
             )
             lines = [*comments, *lines]
             self.tell(saving)
-        self.tell(closing)
+        self.tell(closing if closing is not None else opening)
         expr = opening.body[0]
         assert isinstance(expr, cst.Expr)
         if not inside:
@@ -127,6 +168,7 @@ class Gatherer(Suites):
         self.number(block, expr)
         rest = list(body[found.last + 1 :])
         if found.below and rest:
+            assert type(closing) is cst.SimpleStatementLine
             ended = closing.body[0]
             assert isinstance(ended, cst.Expr)
             off = cst.With([cst.WithItem(ended.value)], cst.IndentedBlock(rest))  # type: ignore[arg-type]

@@ -36,6 +36,13 @@ def transformed(
     if kind == "vmap" and original.args and isinstance(inner := original.args[at].value, cst.Call):
         if _point(compiled.transform(work.module.value(inner.func).name), inner, where, functions) is not None:
             return _of_dicts(kind, rule, original, updated, left, work, functions)
+    mapped = original.args[at].value if kind == "vmap" and original.args else None
+    if mapped is not None and not functions.unseen(mapped) and functions.multiplies_vectors(mapped):
+        if (made := structured.form(kind, updated)) is not None:
+            work.notes.needs |= {structured.OVER_SAMPLES}
+            why = "one sample after the other: MindSpore's vmap multiplies matrices with the wrong side of vectors"
+            work.tell("T2M221", rule.name, why)
+            return made
     held = work.module.value(original.args[at].value) if original.args else UNKNOWN
     if kind == "vmap" and held.name in ROWWISE and isinstance(original.args[at].value, cst.Name):
         return _of_dicts(kind, rule, original, updated, left, work, functions)

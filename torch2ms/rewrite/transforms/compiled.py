@@ -8,11 +8,13 @@ from functools import cached_property
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.values import UNKNOWN
 from torch2ms.rewrite.functions.contexts import assigned
 
 BACKWARD = re.compile(r"\.backward\(|autograd\.grad\(")
@@ -116,6 +118,16 @@ class Functions:
                     return cls.methods[node.attr.value]
         return None
 
+    def of_object(self, node: cst.BaseExpression) -> FunctionInfo | None:
+        """The method that is named behind an object, or the forward of a network."""
+        value = self.module.value(node)
+        if value.kind == "module":
+            cls = class_of(value, self.module, self.project)
+            return cls.method("forward") if cls is not None else None
+        held = self.module.value(node.value) if isinstance(node, cst.Attribute) else UNKNOWN
+        cls = class_of(held, self.module, self.project) if held.kind in ("object", "module") else None
+        return cls.method(node.attr.value) if cls is not None and isinstance(node, cst.Attribute) else None
+
     def parts(self, node: cst.BaseExpression, seen: frozenset[int]) -> Iterator[tuple[ModuleInfo, cst.CSTNode]]:
         """Everything a function may run, as far as it is seen."""
         if isinstance(node, cst.Lambda):
@@ -123,7 +135,7 @@ class Functions:
         elif isinstance(node, cst.Call):
             body = node
         else:
-            info = self.resolve(node)
+            info = self.resolve(node) or self.of_object(node)
             if info is None or id(info) in seen:
                 return
             body, seen = info.scope.node, seen | {id(info)}
@@ -168,7 +180,9 @@ class Functions:
         return False
 
     def multiplies_vectors(self, node: cst.BaseExpression) -> bool:
-        """The function has products whose right side may be a vector."""
+        """The function has products whose right side may be a vector, or nothing is known of it."""
+        if self.unseen(node):
+            return True
         for module, part in self.parts(node, frozenset()):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
                 transposed = isinstance(part.right, cst.Attribute) and part.right.attr.value in ("T", "mT")
@@ -179,6 +193,11 @@ class Functions:
                 if last == "matmul":
                     return True
         return False
+
+    def unseen(self, node: cst.BaseExpression) -> bool:
+        """Nothing is known of the function."""
+        unknown = self.module.value(node).kind == "unknown" and not isinstance(node, (cst.Lambda, cst.Call))
+        return unknown and self.resolve(node) is None and self.of_object(node) is None
 
     def vector_on_the_right(self, node: cst.BaseExpression, call: cst.Call) -> bool:
         """The function multiplies something with a parameter that gets a vector in this call."""

@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.unused import allowed, unused_weights
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
@@ -98,6 +99,9 @@ def plan_gradcall(
         return "the graph between its inputs and outputs is made by the caller of this function"
     if name := unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
         return f"torch gives None for `{name}`, which nothing uses, and MindSpore zeros"
+    around = module, writer.project
+    if call.weights is not None and (why := unused_weights(event, call.weights, region, *around)):
+        return why
     owners = placed(call)
     before, taken = plan.saved(), set(writer.names)
     receive(call, owners, writer, plan)
@@ -151,9 +155,7 @@ def placed(call: GradCall) -> list[Owner]:
 
 def unused(call: GradCall, used: set[str]) -> str:
     """An input that the forward does not have, in a call that allows it (another raises); "" if there is none."""
-    assert isinstance(call.event.node, cst.Call)
-    allowed = [a.value for a in call.event.node.args if a.keyword is not None and a.keyword.value == "allow_unused"]
-    if not allowed or constant(allowed[0]) is False:
+    if not allowed(call.event):
         return ""
     return next((name for name in call.inputs if root(name) not in used), "")
 

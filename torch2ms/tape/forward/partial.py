@@ -10,39 +10,35 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, by_name, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
+from torch2ms.tape.forward.turning import same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 NOTHING: frozenset[str] = frozenset()
+CALLED = "()"  # behind the place of a module that runs as a whole
 Cut = tuple[cst.BaseExpression, set[str], frozenset[str]]  # a condition, its names, what runs in one case alone
 
 
 def left_out_at_times(
     event: Event, region: Region, owners: list[Owner], module: ModuleInfo, project: Project
 ) -> Iterator[Skipped]:
-    """What a step has no gradient of under conditions that change while the program trains.
-
-    What a function is given for such a condition is assumed to be the same at every step, where no call says more.
-    """
+    """What a step has no gradient of under conditions that change while the program trains."""
     moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
     found = [*_cuts(event, region, module), *_choices(event, region, module)] if moving else []
     found += _picks(event, region, module, project) if moving else []
     scope = event.stmt.block.scope
-    given = given_by_loops(scope, project) if found else set()
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt] if found else []
     read = {u for s in stmts for u in s.uses}
     stmts = [s for s in scope.body.walk() if s in stmts or not s.blocks and s.defs & read] if found else []
@@ -53,23 +49,9 @@ def left_out_at_times(
             if one_of_all(test, region.all):
                 owner.assumed.add(f"`{code(test)}` holds once in each list")
                 continue
-            asked = _named_again(asked, scope, project)
-            if asked & (given | _turning(event, owner)) or _rebound(test, event, project):
+            if not same_at_every_step(test, asked, event, owner, module, project):
                 for place in sorted(missing):
                     yield Skipped(place, code(test), True, spelled(place, stmts, module))
-            elif asked - scope.locals or asked & set(scope.params):
-                owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
-
-
-def same_at_every_step(test: cst.BaseExpression, event: Event, owner: Owner, project: Project) -> bool:
-    """A condition around a backward call does not change while the program trains, which may be assumed."""
-    scope = event.stmt.block.scope
-    asked = _named_again({root(u) for u in expression_uses(test, event.stmt)}, scope, project)
-    if asked & (given_by_loops(scope, project) | _turning(event, owner)) or _rebound(test, event, project):
-        return False
-    if asked - scope.locals or asked & set(scope.params):
-        owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
-    return True
 
 
 def picked_anew(callables: list[str], event: Event, owners: list[Owner], project: Project) -> str:
@@ -92,73 +74,9 @@ def picked_anew(callables: list[str], event: Event, owners: list[Owner], project
             continue
         for owner in owners:
             others = owner.kind == "optimizer" and not owner.plain and "[" not in owner.place
-            if others and names & (given | _turning(event, owner)):
+            if others and names & (given | turning_names(event, owner)):
                 return code(asked)
     return ""
-
-
-def _named_again(asked: set[str], scope: Scope, project: Project) -> set[str]:
-    """The names of a condition; for one that only names an attribute which nothing changes, what has the attribute.
-
-    `weights = criterion.weights` in the loop is the same at every turn.
-    """
-    names = set()
-    for name in asked:
-        bound = [s for s in scope.body.walk() if any(root(d) == name for d in s.defs | s.muts)]
-        node = bound[0].node if len(bound) == 1 and name not in scope.params else None
-        place = dotted(node.value) if isinstance(node, cst.Assign) and len(node.targets) == 1 else ""
-        plain = "." in place and dotted(node.targets[0].target) == name  # type: ignore[union-attr]
-        names.add(root(place) if plain and not _bound_anew(place.rpartition(".")[2], project) else name)
-    return names
-
-
-def _bound_anew(attr: str, project: Project) -> bool:
-    """Something else than a constructor binds or changes an attribute of this name."""
-    scopes = (s for m in project.modules.values() for s in m.scope.walk() if s.name != "__init__" or s.cls is None)
-    return any(d.endswith(f".{attr}") for scope in scopes for s in scope.body.walk() for d in s.defs | s.muts)
-
-
-def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:
-    """A condition asks for an attribute that other methods than the constructor bind: `if self.step % 2`; or something
-    that has the object: `solver.mode = "all"`.
-
-    Whether something is there at all (`self.optimizer is not None`) is settled where the object is set up.
-    """
-    cls = event.stmt.block.scope.cls
-    questions = [c for c in descend(test) if type(c) is cst.Comparison and len(c.comparisons) == 1]
-    there = {dotted(c.left) for c in questions if type(c.comparisons[0].operator) in (cst.Is, cst.IsNot)}
-    asked = {u for u in expression_uses(test, event.stmt) - there if u.startswith("self.") and u.count(".") == 1}
-    methods = [m.scope for m in _methods(cls, project) if m.name != "__init__"] if cls is not None and asked else []
-    if any(asked & s.defs for scope in methods for s in scope.body.walk()):
-        return True
-    return cls is not None and bool(asked) and _set_from_outside({u[5:] for u in asked}, cls, project)
-
-
-def _set_from_outside(attrs: set[str], scope: Scope, project: Project) -> bool:
-    """Some statement binds one of these attributes of an object of the class."""
-    own = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
-    family = [f for c in own for f in (*c.lineage(), *c.below())]
-    for module in project.modules.values():
-        for node in (s.node for inner in module.scope.walk() for s in inner.body.walk()):
-            for target in (t.target for t in node.targets) if isinstance(node, cst.Assign) else ():
-                if isinstance(target, cst.Attribute) and target.attr.value in attrs and dotted(target.value) != "self":
-                    value = module.value(target.value)
-                    if value.kind == "object" and class_of(value, module, project) in family:
-                        return True
-    return False
-
-
-def _methods(scope: Scope, project: Project) -> list[FunctionInfo]:
-    """The methods of a class, its own and those that it inherits or that are derived from it."""
-    found = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
-    return [m for c in found for cls in (*c.lineage(), *c.below()) for m in cls.methods.values()]
-
-
-def _turning(event: Event, owner: Owner) -> set[str]:
-    """The names that may be others in each turn of the loops in which an optimizer steps that was made before."""
-    loops = [a for a in event.stmt.ancestors() if a.is_loop]
-    within = [a for a in loops if not any(owner.place in s.defs for s in a.walk())]
-    return {root(d) for a in within for s in a.walk() for d in s.defs}
 
 
 def left_out_of_networks(
@@ -192,6 +110,7 @@ def without_gradient(
     owns = owner.owns or NOTHING
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     turning = {root(d) for a in event.stmt.ancestors() if a.is_loop for s in a.walk() for d in s.defs}
+    turning |= given_by_loops(event.stmt.block.scope, project)
     found = [*_cuts(event, region, module), *_choices(event, region, module)]
     missing = {p for _, asked, places in found if asked & turning for p in places}
     set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
@@ -301,7 +220,7 @@ def never_recorded(owner: Owner, scope: Scope, module: ModuleInfo) -> str:
     silent, recorded = set[str](), set[str]()
     for stmt in scope.body.walk():
         blind = any(is_no_grad(i.item, module) for w in stmt.modes for i in w.items)
-        (silent if blind else recorded).update(_called([stmt], module))
+        (silent if blind else recorded).update(p for p in _called([stmt], module) if not p.endswith(CALLED))
     for part in sorted(silent):
         wholes = [o for o in owner.owns or () if part.startswith(f"{o}.")]
         if (
@@ -316,10 +235,13 @@ def never_recorded(owner: Owner, scope: Scope, module: ModuleInfo) -> str:
 def _beside(whole: frozenset[str], reached: frozenset[str]) -> frozenset[str]:
     """The modules of `whole` that were not reached, neither themselves nor with what they are a part of.
 
-    A network of which it is known which parts were reached brings no others.
+    A network of which it is known which parts were reached brings no others, but where it runs itself on another way.
     """
     covering = {r for r in reached if not any(other.startswith(f"{r}.") for other in reached)}
-    return frozenset(p for p in whole - reached if not any(p.startswith(f"{r}.") for r in covering))
+    missing = {p for p in whole - reached if not any(p.startswith(f"{r}.") for r in covering)}
+    called = {p.removesuffix(CALLED) for p in missing if p.endswith(CALLED)}
+    in_part = {p for p in called if any(r.startswith(f"{p}.") for r in reached)}
+    return frozenset({p for p in missing if not p.endswith(CALLED)} | in_part)
 
 
 def _real(*deps: frozenset[str]) -> frozenset[str]:
@@ -327,10 +249,8 @@ def _real(*deps: frozenset[str]) -> frozenset[str]:
 
 
 def _called(stmts: list[Stmt], module: ModuleInfo) -> frozenset[str]:
-    """The modules that statements run; `net[0]` is a part of `net`."""
+    """The modules that statements run, themselves and marked as called; `net[0]` is a part of `net`."""
     found = ((c.func, module.value(c.func)) for s in stmts for c in s.calls)
-    return frozenset(
-        f"{value.place}.{code(func)}" if isinstance(func, cst.Subscript) else value.place
-        for func, value in found
-        if value.kind == "module" and value.place
-    )
+    known = [(func, value.place) for func, value in found if value.kind == "module" and value.place]
+    whole = {name for func, place in known if not isinstance(func, cst.Subscript) for name in (place, place + CALLED)}
+    return frozenset(whole | {f"{place}.{code(func)}" for func, place in known if isinstance(func, cst.Subscript)})

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.liveness import exposed, read_after
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.effects import leaves
@@ -18,6 +19,21 @@ from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan
 
 Regions = list[tuple[Event, Region]]
+
+
+def complete(regions: Regions) -> None:
+    """Give forwards that share statements what these need of each other's: both run them, neither hands it on."""
+    for _, region in regions:
+        for _, other in regions:
+            within = {id(s) for s in region.stmts}
+            if other is region or other.block is not region.block or not within & {id(s) for s in other.stmts}:
+                continue
+            both = {s.number: s for s in (*region.stmts, *other.stmts, region.event.stmt, other.event.stmt)}
+            read = read_after(region.block, [both[number] for number in sorted(both)], -1)
+            for stmt in reversed(other.stmts):
+                own = {root(d) for d in stmt.all_defs}
+                if id(stmt) not in within and own & set(exposed(region.stmts)) and not own & read:
+                    region.stmts = sorted([*region.stmts, stmt], key=lambda s: s.number)
 
 
 def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, plan: Plan) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -23,6 +23,7 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
+from torch2ms.tape.forward.made_by import made_by_others
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import weighted_parts
 
@@ -71,11 +72,13 @@ def skipped(
                 yield from skipped(inner, turning, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
-            for cls in _classes(value, stmt, module, project):
+            classes = _classes(value, stmt, module, project)
+            for cls in classes or ([] if value.name else made_by_others(module, project)):
                 if (info := cls.method("forward")) is not None:
                     params = _Given.of(call, stmt, changing).changing(info.scope.params)
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
-                    yield from forward.skipped(value.place)
+                    left = forward.skipped(value.place)
+                    yield from left if classes else (replace(each, code=dotted(call.func)) for each in left)
 
 
 def _of_method(call: cst.Call, module: ModuleInfo, project: Project, wanted: frozenset[str]) -> Iterator[Skipped]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.sources import computed_from
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
@@ -17,6 +18,7 @@ from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
 
 CONTAINERS = ("list", "tuple", "dict")
+CALLERS = 2  # callers of callers that are asked
 THROUGH = ("enumerate", "zip", "reversed", "sorted", "tqdm")
 
 
@@ -102,14 +104,17 @@ def bound_in_loops(stmt: Stmt) -> set[str]:
     return {root(d) for a in stmt.ancestors() if a.is_loop for s in a.walk() for d in s.defs}
 
 
-def given_by_loops(scope: Scope, project: Project) -> set[str]:
-    """The parameters of a function that calls of it give other values in each turn of a loop."""
+def given_by_loops(scope: Scope, project: Project, inner: tuple[Scope, ...] = ()) -> set[str]:
+    """The parameters of a function that calls of it give other values in each turn of a loop, or in each call of the
+    function where such a call stands."""
     found: set[str] = set()
     for stmt, call in _sites(scope, project):
-        changing = bound_in_loops(stmt)
-        found |= {
-            name for name, value in _bound(call, scope) if changing & {root(u) for u in expression_uses(value, stmt)}
-        }
+        changing, home = bound_in_loops(stmt), stmt.block.scope
+        given = {name: {root(u) for u in computed_from(value, stmt)[1]} for name, value in _bound(call, scope)}
+        passed = set().union(*given.values()) & set(home.params) - {"self"}
+        if passed and len(inner) < CALLERS and home not in (scope, *inner):
+            changing |= given_by_loops(home, project, (*inner, scope))
+        found |= {name for name, names in given.items() if changing & names}
     return found
 
 

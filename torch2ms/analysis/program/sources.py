@@ -1,0 +1,19 @@
+"""What an expression is computed from, through the statements before it in its function."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import code
+
+
+def computed_from(test: cst.BaseExpression, stmt: Stmt) -> tuple[list[str], set[str]]:
+    """The texts that an expression of a statement is computed by, itself first, and all that they read."""
+    sources, uses = [code(test)], expression_uses(test, stmt)
+    for before in reversed([*stmt.block.scope.body.walk()]):
+        if not before.blocks and before.number < stmt.number and before.defs & uses:
+            sources.append(code(before.node))
+            uses |= before.uses
+    return sources, uses

@@ -1,0 +1,119 @@
+"""Conditions that are other ones from step to step of an optimizer, as far as that is seen."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sources import computed_from
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.tape.forward.choices import OF_SHAPE
+from torch2ms.tape.ledger.again import given_by_loops
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.ledger import Owner
+
+DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
+
+
+def same_at_every_step(
+    test: cst.BaseExpression, asked: set[str], event: Event, owner: Owner, module: ModuleInfo, project: Project
+) -> bool:
+    """A condition of a step, which `asked` for these names, does not change while the program trains.
+
+    What a function is given for it is assumed to be the same, where no call says more.
+    """
+    scope = event.stmt.block.scope
+    turning = given_by_loops(scope, project) | turning_names(event, owner)
+    asked = _named_again(asked, scope, project)
+    if asked & turning or _rebound(test, expression_uses(test, event.stmt), event, project):
+        return False
+    if _computed_anew(test, turning, event, module, project):
+        return False
+    if asked - scope.locals or asked & set(scope.params):
+        owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
+    return True
+
+
+def _computed_anew(
+    test: cst.BaseExpression, turning: set[str], event: Event, module: ModuleInfo, project: Project
+) -> bool:
+    """It is drawn, asks for what tensors hold, or is computed from what changes; their shapes stay as they are."""
+    sources, uses = computed_from(test, event.stmt)
+    if any(DRAWN.search(text) for text in sources):
+        return True
+    if OF_SHAPE.search(sources[0]):
+        return False
+    if ".item()" in sources[0] or type(test) is not cst.Subscript and module.value(test).kind == "tensor":
+        return True
+    changes = bool({root(u) for u in uses} & turning) or _rebound(test, uses, event, project)
+    return changes and not any(OF_SHAPE.search(text) for text in sources)
+
+
+def turning_names(event: Event, owner: Owner) -> set[str]:
+    """The names that may be others in each turn of the loops in which an optimizer steps that was made before."""
+    loops = [a for a in event.stmt.ancestors() if a.is_loop]
+    within = [a for a in loops if not any(owner.place in s.defs for s in a.walk())]
+    return {root(d) for a in within for s in a.walk() for d in s.defs}
+
+
+def _named_again(asked: set[str], scope: Scope, project: Project) -> set[str]:
+    """The names of a condition; for one that only names an attribute which nothing changes, what has the attribute.
+
+    `weights = criterion.weights` in the loop is the same at every turn.
+    """
+    names = set()
+    for name in asked:
+        bound = [s for s in scope.body.walk() if any(root(d) == name for d in s.defs | s.muts)]
+        node = bound[0].node if len(bound) == 1 and name not in scope.params else None
+        place = dotted(node.value) if isinstance(node, cst.Assign) and len(node.targets) == 1 else ""
+        plain = "." in place and dotted(node.targets[0].target) == name  # type: ignore[union-attr]
+        names.add(root(place) if plain and not _bound_anew(place.rpartition(".")[2], project) else name)
+    return names
+
+
+def _bound_anew(attr: str, project: Project) -> bool:
+    """Something else than a constructor binds or changes an attribute of this name."""
+    scopes = (s for m in project.modules.values() for s in m.scope.walk() if s.name != "__init__" or s.cls is None)
+    return any(d.endswith(f".{attr}") for scope in scopes for s in scope.body.walk() for d in s.defs | s.muts)
+
+
+def _rebound(test: cst.BaseExpression, uses: set[str], event: Event, project: Project) -> bool:
+    """A condition `uses` an attribute that other methods than the constructor bind: `if self.step % 2`; or something
+    that has the object: `solver.mode = "all"`.
+
+    Whether something is there at all (`self.optimizer is not None`) is settled where the object is set up.
+    """
+    cls = event.stmt.block.scope.cls
+    questions = [c for c in descend(test) if type(c) is cst.Comparison and len(c.comparisons) == 1]
+    there = {dotted(c.left) for c in questions if type(c.comparisons[0].operator) in (cst.Is, cst.IsNot)}
+    asked = {u for u in uses - there if u.startswith("self.") and u.count(".") == 1}
+    methods = [m.scope for m in _methods(cls, project) if m.name != "__init__"] if cls is not None and asked else []
+    if any(asked & s.defs for scope in methods for s in scope.body.walk()):
+        return True
+    return cls is not None and bool(asked) and _set_from_outside({u[5:] for u in asked}, cls, project)
+
+
+def _set_from_outside(attrs: set[str], scope: Scope, project: Project) -> bool:
+    """Some statement binds one of these attributes of an object of the class."""
+    own = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
+    family = [f for c in own for f in (*c.lineage(), *c.below())]
+    for module in project.modules.values():
+        for node in (s.node for inner in module.scope.walk() for s in inner.body.walk()):
+            for target in (t.target for t in node.targets) if isinstance(node, cst.Assign) else ():
+                if isinstance(target, cst.Attribute) and target.attr.value in attrs and dotted(target.value) != "self":
+                    value = module.value(target.value)
+                    if value.kind == "object" and class_of(value, module, project) in family:
+                        return True
+    return False
+
+
+def _methods(scope: Scope, project: Project) -> list[FunctionInfo]:
+    """The methods of a class, its own and those that it inherits or that are derived from it."""
+    found = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
+    return [m for c in found for cls in (*c.lineage(), *c.below()) for m in cls.methods.values()]
