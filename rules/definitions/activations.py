@@ -37,6 +37,25 @@ class LeakyReLU(nn.LeakyReLU):
         return ops.where(x > 0, x, self.alpha * x)
 
 
+def mish(x):
+    """Finite above 44, where MindSpore's is NaN on a CPU."""
+    return x * ops.tanh(ops.softplus(x))
+
+
+class Mish(nn.Mish):
+    """Finite above 44, where MindSpore's is NaN on a CPU."""
+
+    def construct(self, x):
+        return x * ops.tanh(ops.softplus(x))
+
+
+class LogSigmoid(nn.LogSigmoid):
+    """Finite below -88, where MindSpore's is not, and has a gradient of NaN."""
+
+    def construct(self, x):
+        return -ops.softplus(-x)
+
+
 def hardtanh(x, min_val=-1.0, max_val=1.0):
     """The gradient at the bounds is 0, as in PyTorch; that of MindSpore's is a half."""
     return ops.where(x <= min_val, min_val, ops.where(x >= max_val, max_val, x))
@@ -174,7 +193,7 @@ class CosineSimilarity(nn.Cell):
         self.eps = eps
 
     def construct(self, x, y):
-        return ops.cosine_similarity(x, y, self.dim, self.eps)
+        return cosine_similarity(x, y, self.dim, self.eps)
 
 
 class SoftmaxByRank(nn.Cell):

@@ -30,13 +30,21 @@ class Poisson(Distribution):
         return self.rate * ops.log(self.rate / other.rate) - (self.rate - other.rate)
 
 
+def logarithms(probs, logits):
+    """Those of a success and of a failure: where the logits are known, without the rounding of a probability."""
+    if logits is None:
+        return ops.log(probs), ops.log1p(-probs)
+    return -ops.softplus(-logits), -ops.softplus(logits)
+
+
 class Geometric(Distribution):
     def __init__(self, probs=None, logits=None):
-        (self.probs,) = same_shape(probs if logits is None else ops.sigmoid(same_shape(logits)[0]))
+        self.given = None if logits is None else same_shape(logits)[0]
+        (self.probs,) = same_shape(probs if logits is None else ops.sigmoid(self.given))
 
     @property
     def logits(self):
-        return ops.log(self.probs) - ops.log1p(-self.probs)
+        return ops.log(self.probs) - ops.log1p(-self.probs) if self.given is None else self.given
 
     @property
     def mean(self):
@@ -55,7 +63,8 @@ class Geometric(Distribution):
         return ops.stop_gradient(ops.floor(ops.log(draws) / ops.log1p(-self.probs)))
 
     def log_prob(self, value):
-        return value * ops.log1p(-self.probs) + ops.log(self.probs)
+        success, failure = logarithms(self.probs, self.given)
+        return value * failure + success
 
     def entropy(self):
         rest = 1 - self.probs
@@ -67,13 +76,13 @@ class Geometric(Distribution):
 
 class Binomial(Distribution):
     def __init__(self, total_count=1, probs=None, logits=None):
-        self.total_count, self.probs = same_shape(
-            total_count, probs if logits is None else ops.sigmoid(same_shape(logits)[0])
-        )
+        self.total_count, shared = same_shape(total_count, probs if logits is None else logits)
+        self.given = None if logits is None else shared
+        self.probs = shared if logits is None else ops.sigmoid(shared)
 
     @property
     def logits(self):
-        return ops.log(self.probs) - ops.log1p(-self.probs)
+        return ops.log(self.probs) - ops.log1p(-self.probs) if self.given is None else self.given
 
     @property
     def mean(self):
@@ -99,7 +108,8 @@ class Binomial(Distribution):
     def log_prob(self, value):
         n = self.total_count
         ways = ops.lgamma(n + 1) - ops.lgamma(value + 1.0) - ops.lgamma(n - value + 1)
-        return ways + value * ops.log(self.probs) + (n - value) * ops.log1p(-self.probs)
+        success, failure = logarithms(self.probs, self.given)
+        return ways + value * success + (n - value) * failure
 
     def entropy(self):
         count = int(self.total_count.asnumpy().max())
@@ -112,13 +122,13 @@ class Binomial(Distribution):
 
 class NegativeBinomial(Distribution):
     def __init__(self, total_count, probs=None, logits=None):
-        self.total_count, self.probs = same_shape(
-            total_count, probs if logits is None else ops.sigmoid(same_shape(logits)[0])
-        )
+        self.total_count, shared = same_shape(total_count, probs if logits is None else logits)
+        self.given = None if logits is None else shared
+        self.probs = shared if logits is None else ops.sigmoid(shared)
 
     @property
     def logits(self):
-        return ops.log(self.probs) - ops.log1p(-self.probs)
+        return ops.log(self.probs) - ops.log1p(-self.probs) if self.given is None else self.given
 
     @property
     def mean(self):
@@ -139,7 +149,8 @@ class NegativeBinomial(Distribution):
     def log_prob(self, value):
         n = self.total_count
         ways = ops.lgamma(n + value) - ops.lgamma(1.0 + value) - ops.lgamma(n)
-        return ways + n * ops.log1p(-self.probs) + value * ops.log(self.probs)
+        success, failure = logarithms(self.probs, self.given)
+        return ways + n * failure + value * success
 
 
 class OneHotCategorical(Distribution):

@@ -43,6 +43,18 @@ def cosine_embedding_loss(x, y, target, margin=0.0, reduction="mean"):
     return reduced(ops.where(target == -1, ops.clamp(cosine - margin, min=0), alike), reduction)
 
 
+def multilabel_soft_margin_loss(input, target, weight=None, reduction="mean"):
+    """Finite for scores beyond 88, where MindSpore's is infinite or NaN."""
+    loss = target * ops.softplus(-input) + (1 - target) * ops.softplus(input)
+    return reduced((loss if weight is None else weight * loss).mean(-1), reduction)
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-06, reduction="mean"):
+    """Variances below eps count as eps and keep their gradient, as in PyTorch; MindSpore's have none."""
+    bounded = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
+    return ops.gaussian_nll_loss(input, target, bounded, full, eps / 2, reduction)
+
+
 def triplet_margin_loss(
     anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction="mean", distance=None
 ):

@@ -11,17 +11,12 @@ def fmod(x, y):
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-08):
-    """Of tensors with different numbers of dimensions."""
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
-    return ops.cosine_similarity(x1.broadcast_to(shape), x2.broadcast_to(shape), dim, eps)
-
-
-def similarity(x1, x2, dim=1, eps=1e-08):
-    """In double precision too."""
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
-    x1, x2 = x1.broadcast_to(shape), x2.broadcast_to(shape)
-    one, other = (ops.sqrt(ops.clamp((x * x).sum(dim), min=eps * eps)) for x in (x1, x2))
-    return (x1 * x2).sum(dim) / (one * other)
+    """Norms below eps count as eps; MindSpore bounds the product of both, and gives zero for small vectors."""
+    shape, units = np.broadcast_shapes(x1.shape, x2.shape), []
+    for x in (x1.broadcast_to(shape), x2.broadcast_to(shape)):
+        norm = euclidean_norm(x, dim, True)
+        units.append(x / (norm + ops.stop_gradient(ops.clamp(norm, min=eps) - norm)))
+    return (units[0] * units[1]).sum(dim)
 
 
 def einsum(equation, *operands):
