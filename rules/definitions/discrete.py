@@ -63,8 +63,7 @@ class Geometric(Distribution):
         return ops.stop_gradient(ops.floor(ops.log(draws) / ops.log1p(-self.probs)))
 
     def log_prob(self, value):
-        success, failure = logarithms(self.probs, self.given)
-        return value * failure + success
+        return value * ops.log1p(-self.probs) + ops.log(self.probs)  # as torch's, which loses large logits
 
     def entropy(self):
         rest = 1 - self.probs
