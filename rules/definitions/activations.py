@@ -38,15 +38,16 @@ class LeakyReLU(nn.LeakyReLU):
 
 
 def mish(x):
-    """Finite above 44, where MindSpore's is NaN on a CPU."""
-    return x * ops.tanh(ops.softplus(x))
+    """x tanh(softplus(x)); MindSpore's is NaN above 44 on a CPU, and its gradient less exact."""
+    e = ops.exp(ops.clamp(x, max=20.0))
+    return x * (1 - 2 / (e * (e + 2) + 2))
 
 
 class Mish(nn.Mish):
     """Finite above 44, where MindSpore's is NaN on a CPU."""
 
     def construct(self, x):
-        return x * ops.tanh(ops.softplus(x))
+        return mish(x)
 
 
 class LogSigmoid(nn.LogSigmoid):

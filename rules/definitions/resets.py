@@ -42,3 +42,13 @@ def reset_parameters(cell):
         cell.reset_parameters()
     else:
         reset_layer(cell)
+
+
+def weight_names(rnn):
+    """The names of the parameters of each layer, and of each direction behind it."""
+    found = {}
+    for name, _ in rnn.parameters_and_names():
+        kind, _, layer = name.rpartition("_l")
+        found.setdefault(layer, {})[kind] = name
+    order = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return [[kinds[kind] for kind in order if kind in kinds] for _, kinds in sorted(found.items())]
