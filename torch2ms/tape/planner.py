@@ -24,6 +24,7 @@ from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.interface import of_only_module
 from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.nested import misfit
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.shared import absorb, complete, following, join
@@ -249,6 +250,9 @@ class _ScopePlanner:
             if problem and (repeats := self.turned(event, takers[id(event)], finder, around)) is not None:
                 turned[id(event)] = repeats
                 region, problem = Region(event, event.stmt.block), ""
+            if not problem:
+                left = [e for e in self.records.events if id(e) not in chained]
+                problem = misfit(region, left, self.module, self.project)
             if compiled.cut(region.all):
                 problem = problem or "a part of its forward is compiled with another gradient"
             if problem:

@@ -229,6 +229,7 @@ class _Compiled:
         try:
             check.forward(made, tensors, Outputs(self.name, [], [], False), self.module)
             if self.loop is not None:
+                check.captured -= {p for p in self.arguments if self.kind(p) in ("int", "float")}  # given anew
                 lifetime(made, self.loop, check, self.module, self.project)
         except Unfit as reason:
             return f"its forward cannot be compiled and differentiated twice: {reason}"

@@ -19,6 +19,7 @@ from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import RUN, clash, effects, leaves, pure
 from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
+from torch2ms.tape.forward.nested import nested
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import (
     asked_by,
@@ -56,6 +57,7 @@ class Finder:
         self.dropped = dropped
         kept = {id(e.stmt) for e in events if not _only_reads(e)}
         self.event_stmts = kept - dropped
+        self.constant = {id(e.stmt) for e in events if nested(e)}
         self.taken: dict[int, Region] = {}
         self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
         self.callers: dict[str, list[Stmt]] = {}  # by name, the statements that call what it holds: no tensor
@@ -420,7 +422,7 @@ class Finder:
         for stmt in inside:
             if reason := leaves(stmt):
                 region.problem = f"a `{reason}` stands inside its forward"
-            if any(id(s) in self.event_stmts for s in stmt.walk()):
+            if any(id(s) in self.event_stmts - self.constant for s in stmt.walk()):
                 region.problem = region.problem or "another gradient event stands inside its forward"
 
     def split(self, region: Region, inside: list[Stmt], useful: set[int], active: set[int]) -> None:
