@@ -18,8 +18,8 @@ from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import RUN, clash, effects, leaves, pure
-from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
 from torch2ms.tape.forward.nested import nested
+from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import (
     asked_by,
