@@ -69,7 +69,7 @@ class Inliner(Suites):
             blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
             along = _along(gone)
             inner = [c for c in layout.inner_comments(stmt) if c.comment is not None and c.comment.value not in along]
-            return [], (*blank, *layout.comments_only(stmt.leading_lines), *inner)
+            return [], (*blank, *inner)
         if isinstance(stmt, cst.FunctionDef) and id(stmt) in self.undeclared:
             return [], layout.inner_comments(stmt)
         if isinstance(stmt, cst.SimpleStatementLine) and (chosen := self.split(stmt)) is not None:
