@@ -21,6 +21,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.inlining.candidates import Candidate, names_hold
+from torch2ms.inlining.expand import touches_tape
 from torch2ms.inlining.folding import Substituted
 from torch2ms.inlining.meanings import translated_names
 from torch2ms.rewrite import layout
@@ -54,10 +55,12 @@ def brought_down(project: Project) -> dict[str, Plain]:
     classes = [c for m in project.modules.values() if not m.uses_mindspore for c in m.classes.values()]
     moves, done = Moves(), set[int]()
     for cls in classes:
+        if id(cls) in done or not (cls.parents or cls.children):
+            continue
         family = _family(cls)
-        if len(family) > 1 and id(family[0]) not in done and (names := _completed(family)):
-            _plan(family, names, project, moves)
         done |= {id(each) for each in family}
+        if names := _completed(family):
+            _plan(family, names, project, moves)
     changed = {
         c.module.name for c in classes
         if id(c.scope.node) in moves.added or any(id(m.scope.node) in moves.told for m in c.methods.values())
@@ -82,6 +85,8 @@ def _completed(family: list[ClassInfo]) -> set[str]:
     """Methods that touch gradients and that some class below has a version of, and those that call them."""
     methods = [(cls, info) for cls in family for info in cls.methods.values() if info.name not in SPECIAL]
     touching = {info.name for _, info in methods if info.module.says(TOUCHING) and find(info.scope, info.module)}
+    if not touching:
+        return set()
     calls = [(info.name, _called(info)) for cls in family for info in cls.methods.values()]
     while more := {name for name, called in calls if called & touching} - touching:
         touching |= more
@@ -241,8 +246,11 @@ class _Down(Suites):
         if isinstance(stmt, cst.FunctionDef) and id(stmt) in self.moves.gone:
             tier = Tier.ASSUMED if self.shared else Tier.EXACT
             said = "; assumed: no file beside the converted ones makes objects of the class" if self.shared else ""
-            first = self.numbers.get(id(stmt), (0, 0))[0]
-            self.findings.append(Finding("T2M203", tier, f"method {stmt.name.value}", WHY + said, line=first))
+            lines = {self.numbers[id(stmt)][0]}
+            if self.shared:  # findings of its versions may stand in other files
+                lines |= {self.numbers[id(node)][0] for node in flow.in_order([stmt]) if touches_tape(node)}
+            for line in sorted(lines):
+                self.findings.append(Finding("T2M203", tier, f"method {stmt.name.value}", WHY + said, line=line))
             return [], () if id(stmt) in self.moves.used else layout.inner_comments(stmt)
         made, waiting = super().statement(stmt)
         if isinstance(stmt, cst.FunctionDef) and (told := self.moves.told.get(id(stmt))):
