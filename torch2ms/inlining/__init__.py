@@ -14,6 +14,7 @@ from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.inlining.ascents import ascents
+from torch2ms.inlining.brought_down import brought_down
 from torch2ms.inlining.candidates import Candidate, candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
@@ -38,11 +39,12 @@ def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] 
 
 def in_parts(project: Project) -> bool:
     """Whether functions of the project do a part of a training step and can be written out."""
-    return bool(brought(project)) or bool(parts(project))
+    return bool(brought(project)) or bool(parts(project)) or bool(brought_down(project))
 
 
 def whole_steps(project: Project) -> Project:
     """The project without calls of functions that do a part of a training step; its values are inferred."""
+    project = _with(project, brought_down(project))
     for _ in range(ROUNDS):
         imports = brought(project)
         found = parts(project) if not imports else {}

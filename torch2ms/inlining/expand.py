@@ -63,13 +63,13 @@ class Inliner(Suites):
             tier = Tier.ASSUMED if gone.known_outside else Tier.EXACT
             if gone.known_outside:
                 why = f"{why}; assumed: no file beside the converted ones calls `{gone.info.name}`, which is gone"
-            inside = {self.numbers[id(node)][0] for node in flow.in_order([stmt]) if _touches_tape(node)}
+            inside = {self.numbers[id(node)][0] for node in flow.in_order([stmt]) if touches_tape(node)}
             for line in sorted({gone.line} | inside):
                 self.findings.append(Finding("T2M203", tier, what, why, line=line))
             blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
             along = _along(gone)
             inner = [c for c in layout.inner_comments(stmt) if c.comment is not None and c.comment.value not in along]
-            return [], (*blank, *layout.comments_only(stmt.leading_lines), *inner)
+            return [], (*blank, *inner)
         if isinstance(stmt, cst.FunctionDef) and id(stmt) in self.undeclared:
             return [], layout.inner_comments(stmt)
         if isinstance(stmt, cst.SimpleStatementLine) and (chosen := self.split(stmt)) is not None:
@@ -314,7 +314,7 @@ def _mentioned(node: cst.CSTNode) -> set[str]:
     return set(_words(node))
 
 
-def _touches_tape(node: cst.CSTNode) -> bool:
+def touches_tape(node: cst.CSTNode) -> bool:
     """A statement, or the head of one, that differentiates, cuts a graph, or switches its recording."""
     small = isinstance(node, cst.BaseSmallStatement)
     parts = [node] if small else [getattr(node, n) for n in ("iter", "test") if hasattr(node, n)]

@@ -15,7 +15,7 @@ from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps, within
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.properties import computed_anew
-from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
+from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object, put_before
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.stashes import feeding
@@ -247,7 +247,7 @@ class Verdicts:
         for source, stmt in sources:
             read = {root(u) for i in stmt.walk() for u in i.uses}
             nodes = gathered(source)
-            filled = filled_only(nodes) | asked_only(nodes)
+            filled = filled_only(nodes) | asked_only(nodes) | put_before(nodes, stmt, region)
             for node in nodes:
                 if type(node) is not cst.Name and type(node) is not cst.Attribute or id(node) in filled:
                     continue

@@ -14,7 +14,7 @@ from torch2ms.wrappers.fold import folded
 from torch2ms.wrappers.objects import family, member
 
 if TYPE_CHECKING:
-    from torch2ms.wrappers.unwrap import Steps
+    from torch2ms.wrappers.steps import Steps
 
 SEEDS = {"accelerate.utils.set_seed", "accelerate.utils.random.set_seed", "lightning.seed_everything",
          "lightning.fabric.seed_everything", "lightning_fabric.seed_everything", "pytorch_lightning.seed_everything",

@@ -33,7 +33,7 @@ class Listed:
     node: cst.Assign
     items: list[cst.BaseExpression]
     scope: Scope
-    source: str = ""  # the list that its comprehension runs over
+    source: Listed | None = None  # the list that its comprehension runs over
 
     @property
     def names(self) -> list[str]:
@@ -72,20 +72,26 @@ class _Finder:
 
     def __init__(self, module: ModuleInfo, stmts: list[tuple[Scope, Stmt]]) -> None:
         self.module, self.stmts = module, stmts
-        self.lists: dict[str, Listed] = {}
+        self.lists: dict[tuple[int, str], Listed] = {}  # by the scope, or the class, whose place it is
         self.found: dict[int, Listed] = {}
         for scope, stmt in stmts:
             if (made := self.listed(stmt, scope)) is not None:
-                self.lists[made.place] = made
-        kinds = {place: self.kind(made) for place, made in self.lists.items()}
+                self.lists[id(_home(made.place, scope)), made.place] = made
+        kinds = {id(made): self.kind(made) for made in self.lists.values()}
         for made in self.lists.values():
-            if kinds[made.place] == "optimizer" and self.looped(made):
+            if kinds[id(made)] == "optimizer" and self.looped(made):
                 self.take(made)
         for made in self.lists.values():  # of which each goes on with its optimizer
-            source = self.lists.get(made.source)
-            taken = source is not None and id(source.node) in self.found
-            if kinds[made.place] == "scheduler" and taken and self.looped(made):
+            taken = made.source is not None and id(made.source.node) in self.found
+            if kinds[id(made)] == "scheduler" and taken and self.looped(made):
                 self.take(made)
+
+    def known(self, place: str, scope: Scope) -> Listed | None:
+        """The list that a place is in a scope."""
+        for (_, name), made in self.lists.items():
+            if name == place and sees(scope, made.scope, place.partition(".")[0]):
+                return made
+        return None
 
     def kind(self, made: Listed) -> str:
         """What the list holds, as it was written."""
@@ -97,8 +103,8 @@ class _Finder:
     def take(self, made: Listed) -> None:
         if any(not dotted(item) for item in made.items):
             self.found[id(made.node)] = made
-        if made.source in self.lists:
-            self.take(self.lists[made.source])
+        if made.source is not None:
+            self.take(made.source)
 
     def listed(self, stmt: Stmt, scope: Scope) -> Listed | None:
         both = parts(stmt.node)
@@ -118,20 +124,21 @@ class _Finder:
         if not isinstance(made, cst.ListComp) or self.module.value(made.elt).kind not in KINDS:
             return None
         head = made.for_in
-        if (
-            head.ifs
-            or head.inner_for_in is not None
-            or head.asynchronous is not None
-            or type(head.target) is not cst.Name
-        ):
+        if head.ifs or head.inner_for_in is not None or head.asynchronous is not None:
             return None
-        source = self.lists.get(dotted(head.iter))
-        turns = source.names if source is not None else self.turns(head.iter)
-        if not 0 < len(turns) <= MOST or any(isinstance(n, (cst.Lambda, cst.ListComp)) for n in descend(made.elt)):
+        names, iterated = _counted(head)
+        source = self.known(dotted(iterated), scope)
+        turns = source.names if source is not None else self.turns(iterated)
+        if not names or not 0 < len(turns) <= MOST:
+            return None
+        if any(isinstance(n, (cst.Lambda, cst.ListComp)) for n in descend(made.elt)):
             return None
         elt: cst.CSTNode = made.elt
-        items = [cst.parse_expression(code(elt.visit(Named({head.target.value: t})))) for t in turns]  # type: ignore[arg-type]
-        return Listed(place, stmt.node, items, scope, source.place if source is not None else "-")
+        items = [
+            cst.parse_expression(code(elt.visit(Named(dict(zip(names, row[-len(names) :], strict=True))))))  # type: ignore[arg-type]
+            for row in ((str(n), turn) for n, turn in enumerate(turns))
+        ]
+        return Listed(place, stmt.node, items, scope, source)
 
     def turns(self, node: cst.BaseExpression) -> list[str]:
         """What a comprehension counts with: `range(3)`, names that are written down."""
@@ -163,9 +170,10 @@ class _Finder:
     def settled(self, place: str, stmt: Stmt, scope: Scope) -> bool:
         """The list is bound once, where it is made for good, and stays as it is."""
         once = scope.parent is None or place.startswith("self.") and scope.name == "__init__" or "." not in place
-        bound = [s for _, s in self.stmts if place in s.defs]
+        seen = [s for around, s in self.stmts if sees(around, scope, place.partition(".")[0])]
+        bound = [s for s in seen if place in s.defs]
         taken = {f"{place}_{n}" for n in range(MOST)}
-        used = any(taken & (s.defs | s.uses) or place in s.muts for _, s in self.stmts)
+        used = any(taken & (s.defs | s.uses) or place in s.muts for s in seen)
         return once and bound == [stmt] and not used
 
     def looped(self, made: Listed) -> bool:
@@ -191,6 +199,22 @@ class _Finder:
         target = loop.target
         names = [dotted(e.value) for e in target.elements] if isinstance(target, cst.Tuple) else [dotted(target)]
         return names if place in map(dotted, heads) else []
+
+
+def _home(place: str, scope: Scope) -> Scope | None:
+    return scope.cls if place.startswith("self.") else scope
+
+
+def _counted(head: cst.CompFor) -> tuple[list[str], cst.BaseExpression]:
+    """The names that a comprehension gives to a number and an item, or to an item alone, and what it runs over."""
+    target, iterated = head.target, head.iter
+    if isinstance(target, cst.Name):
+        return [target.value], iterated
+    names = [dotted(e.value) for e in target.elements] if isinstance(target, cst.Tuple) else []
+    counts = isinstance(iterated, cst.Call) and dotted(iterated.func) == "enumerate" and len(iterated.args) == 1
+    if len(set(names)) != 2 or not all(map(str.isidentifier, names)) or not counts:
+        return [], iterated
+    return names, iterated.args[0].value  # type: ignore[attr-defined]
 
 
 class _Writer(Suites):

@@ -8,7 +8,6 @@ import libcst as cst
 
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.findings import Finding, Tier
@@ -17,6 +16,7 @@ from torch2ms.wrappers import accumulate, apex, distributed, handed, objects
 from torch2ms.wrappers.expressions import Unwrapping
 from torch2ms.wrappers.fold import empty, shared_start, without_start
 from torch2ms.wrappers.objects import constructor, family, member
+from torch2ms.wrappers.steps import KEPT, Steps
 from torch2ms.wrappers.suites import Made, Suites
 
 
@@ -43,40 +43,6 @@ def unwrapped(project: Project, modules: list[ModuleInfo]) -> dict[str, Plain]:
         reasons = (before.reasons if before is not None else {}) | unwrapper.reasons
         plain[module.name] = Plain(tree, unwrapper.lines_of(tree), told, reasons)
     return plain
-
-
-class Steps:
-    """Over how many batches the accelerators of a project accumulate, as far as it is seen."""
-
-    def __init__(self, modules: list[ModuleInfo]) -> None:
-        calls = objects.constructors(modules)
-        self.made = [(m, c, _scope_of(c, m)) for m, c in calls if objects.constructor(c, m) == "accelerate"]
-
-    def of(self, module: ModuleInfo, around: list[cst.CSTNode]) -> str:
-        """The number of steps as an expression: "1" where none is asked for, "" where it is not seen here."""
-        found = {self.one(m, c, scope, module, around) for m, c, scope in self.made}
-        return found.pop() if len(found) == 1 else "" if found else "1"
-
-    def one(self, home: ModuleInfo, call: cst.Call, scope: Scope, module: ModuleInfo, around: list[cst.CSTNode]) -> str:
-        given = objects.keyword(call, "gradient_accumulation_steps")
-        if given is None and len(call.args) > 3 and all(a.keyword is None and not a.star for a in call.args[:4]):
-            given = call.args[3].value
-        if given is None:
-            return "" if objects.keyword(call, "gradient_accumulation_plugin") is not None else "1"
-        if literal := accumulate.read_literal(given):
-            return literal
-        text = objects.text(given)
-        names = {n.value for n in descend(given) if isinstance(n, cst.Name)}
-        here = home is module and (scope.is_module or any(scope.node is node for node in around))
-        bound = [s for s in scope.body.walk() if s.defs & names]
-        return text if here and "(" not in text and len(bound) <= len(names) else ""
-
-
-def _scope_of(call: cst.Call, module: ModuleInfo) -> Scope:
-    for scope in module.scope.walk():
-        if any(call is c for s in scope.body.walk() for c in s.calls):
-            return scope
-    return module.scope
 
 
 def _left(tree: cst.Module, unwrapper: Unwrapper) -> bool:
@@ -154,7 +120,11 @@ class Unwrapper(Unwrapping, Suites):
         if constructor(value, self.module):
             self.constructed(value)  # type: ignore[arg-type]
             self.objects.append(node)
-            return [node]
+            if (steps := self.steps.kept.get(id(value))) is None:
+                return [node]
+            kept = cst.Assign([cst.AssignTarget(cst.ensure_type(cst.parse_expression(KEPT), cst.Attribute))], steps)
+            self.number(kept, node)
+            return [node, kept]
         if family(value, self.module) and all(dotted(t) for t in targets):
             self.objects.append(node)
             return [node]

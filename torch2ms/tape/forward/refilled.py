@@ -9,7 +9,8 @@ from torch2ms.analysis.program.hooks import Kept
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import any_overlap, overlaps, within
 from torch2ms.tape.forward.region import Region
 
 
@@ -32,6 +33,33 @@ def kept_anew(region: Region, module: ModuleInfo, project: Project) -> set[str]:
         for (home, place), callers in kept.callers.items()
         if home == id(scope) and _anew(place, kept, callers, region, module)
     }
+
+
+def put_before(nodes: list[cst.CSTNode], stmt: Stmt, region: Region) -> set[int]:
+    """Ids of the containers out of which a statement takes an item that the region has put there: `terms["l1"]`."""
+    taken = [n for n in nodes if type(n) is cst.Subscript and dotted(n.value)]
+    return {id(n.value) for n in taken if (key := _key(n)) is not ... and _put(dotted(n.value), key, stmt, region)}
+
+
+def _put(place: str, key: object, stmt: Stmt, region: Region) -> bool:
+    """Each turn of the region puts it there, and nothing but such items into the container before it is taken."""
+    before = [i for s in region.all for i in s.walk() if i.number < stmt.number and within(place, i.defs | i.muts)]
+    keys = [_item(i, place) if i.block is region.block else ... for i in before]
+    return key in keys and ... not in keys
+
+
+def _item(stmt: Stmt, place: str) -> object:
+    """The key under which a statement puts an item into a container, and does nothing else to it."""
+    node = stmt.node
+    target = node.targets[0].target if type(node) is cst.Assign and len(node.targets) == 1 else None
+    return _key(target) if type(target) is cst.Subscript and dotted(target.value) == place else ...
+
+
+def _key(node: cst.Subscript) -> object:
+    """A key that is written down, `...` for any other."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    key = constant(index.value) if type(index) is cst.Index else ...
+    return key if isinstance(key, str) else ...
 
 
 def left_in_object(region: Region, owns: frozenset[str] | None, module: ModuleInfo) -> str:

@@ -146,6 +146,8 @@ def _items(place: str, value: Value, module: ModuleInfo, project: Project) -> It
     sources = [m.source for m in project.modules.values()] if "." in place else [module.source]
     if any(re.search(rf"\b{name}\b(?!{run})", source) for source in sources):
         return
+    if not any(name in source for source in sources):
+        return  # a name that was made up: `nets_0` of `nets[0]`, which the source runs under that one
     numbers = {int(n) for source in sources for n in re.findall(rf"\b{name}\[(\d+)\]\(", source)}
     for number, item in enumerate(value.items or ()):
         if number not in numbers and weighted(item, module, project):
