@@ -20,7 +20,7 @@ from torch2ms.analysis.values import Value, replace
 
 NOTHING: frozenset[str] = frozenset()
 DEEPEST = 20  # functions that are run for their callers, one inside the other
-ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
+ROUNDS = 5  # kinds travel one call further each round; five reach through a driver, two constructors and a helper
 
 
 def infer(project: Project) -> None:

@@ -78,6 +78,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         if one.kind == "function":
             bound_later(given, ev)
             break
+    if target.kind == "api" and target.name.rpartition(".")[0].endswith("__version__"):  # a method of text
+        return UNKNOWN
     if target.kind == "api" or target.kind == "dtype" and target.name.startswith("numpy."):  # `np.int64(1)`
         value = api_call(target.name, given)
         if value is None:

@@ -207,7 +207,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if type(only) is cst.Slice and base.name == "of module" and base.place and _cuts(only):
             return some_layers(base, f"in {code(only)}")
         return replace(base, starts=_first_of(base, only)) if type(only) is cst.Slice else element(base)
-    if base.kind == "tensor":
+    if base.kind in ("tensor", "param"):
         name = MASKED if base.name == MASKED else ""
         value = Value("tensor", name=name, deps=base.deps, likely=base.likely, odd=oddities.sliced(base, node))
         return shapes.shaped(value, shapes.element(base, node, known))

@@ -316,7 +316,7 @@ class Evaluator:
             return Value("numpy", deps=deps)
         if EITHER in (left.name, right.name) and kinds <= {"unknown", "int", "float", "bool"}:
             return Value("unknown", EITHER, deps)
-        if deps and "unknown" in kinds:
+        if deps and "unknown" in kinds and not kinds & _SEQUENCES:
             return Value("tensor", deps=deps, likely=True)
         if kinds <= {"int", "bool"} and type(operator) is not cst.Divide:
             return INT
@@ -338,6 +338,8 @@ class Evaluator:
             return replace(listed, items=None)
         return Value("unknown", deps=deps)
 
+
+_SEQUENCES = {"list", "tuple", "dict", "str"}  # torch computes with none of them: what stands beside one is no tensor
 
 _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.Name: Evaluator.name,

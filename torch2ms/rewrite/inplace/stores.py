@@ -195,12 +195,15 @@ class InPlace:
         return self.store(stmt, target, self.module.value(target), place, made, alone)
 
     def drawn(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
-        """`init.normal_(w)` of a tensor that is no parameter: it is bound to what was drawn."""
+        """`init.normal_(w)` of a tensor that is no parameter, `init.normal_(w[i])`: it is bound to what was drawn."""
         call = self.spread(stmt, call)
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
         target = given[0] if given else None
         target = target.func.value if target is not None and viewed(target) else target  # type: ignore[attr-defined]
-        if target is None or not (isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, self.module)):
+        whole = apart.peeled(target, self.writer) if target is not None else None
+        row = isinstance(whole, cst.Subscript) and self.of_parameter(whole)
+        target = whole if row else target  # MindSpore's `w[i].data` has memory of its own
+        if target is None or not (row or isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, self.module)):
             return None
         value = self.module.value(target)
         if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):

@@ -30,7 +30,7 @@ def written_out(node: cst.BaseExpression, cls: ClassInfo, work: Translation) -> 
     """The base of a class where MindSpore has functions only, or a class with other arguments."""
     value = work.module.value(node)
     rule = work.rules.find(value.name) if value.kind == "api" else None
-    base = own_base(rule, cls) if rule is not None else ""
+    base = own_base(rule, cls, work) if rule is not None else ""
     if rule is None or not base:
         return None
     work.notes.needs.add(base)
@@ -38,14 +38,33 @@ def written_out(node: cst.BaseExpression, cls: ClassInfo, work: Translation) -> 
     return cst.Name(work.alias(base))
 
 
-def own_base(rule: Rule, cls: ClassInfo) -> str:
+def own_base(rule: Rule, cls: ClassInfo, work: Translation) -> str:
     """The written out class that a class of the project is derived from, where that is not MindSpore's."""
     if rule.base or not rule.hidden[:1].isupper():
         return rule.base
     init = cls.methods.get("__init__")
-    calls = (call for s in init.scope.body.walk() for call in s.calls) if init is not None else ()
+    if init is None:
+        return rule.hidden if _handed_on(cls, work) else ""
+    calls = (call for s in init.scope.body.walk() for call in s.calls)
     switched = any(_of_layer(call) and _switched(call) for call in calls)
     return rule.hidden if switched else ""
+
+
+def _handed_on(cls: ClassInfo, work: Translation) -> bool:
+    """`norm_layer=MyNorm`: what makes the layer by another name gives it torch's arguments."""
+    name = cls.scope.name
+    for module in work.project.modules.values():
+        if not module.has(name):
+            continue
+        called = {id(n.func) for n in module.of_kind(cst.Call)} | {
+            id(n.annotation) for n in module.of_kind(cst.Annotation)
+        }
+        called |= {id(arg.value) for n in module.of_kind(cst.ClassDef) for arg in n.bases}
+        for node in (*module.of_kind(cst.Name), *module.of_kind(cst.Attribute)):
+            value = module.value(node)
+            if value.kind == "class" and value.name == cls.qualified and id(node) not in called:
+                return True
+    return False
 
 
 def _switched(call: cst.Call) -> bool:
@@ -65,7 +84,7 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
             return _distribution(original, updated, cls, work)
     if cls is None or not given or (rule := base_layer(cls, work)) is None:
         return None
-    own = own_base(rule, cls)
+    own = own_base(rule, cls, work)
     translated = own and (rule.main.to or "").startswith(f"{own}(")  # what is called is what it is derived from
     if own and not translated:
         if rule.base and sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
