@@ -1,0 +1,91 @@
+"""Results of several layers that a function is given together, and uses some of at times: `loss_of(net(x), batch)`.
+
+All layers ran, and those whose result is left out have no gradient in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, gathered
+from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.choices import own
+from torch2ms.tape.forward.differing import NOTHING, real
+from torch2ms.tape.forward.given import Given
+
+Items = dict[object, frozenset[str]]  # the layers behind each item
+
+
+def at_times(
+    call: cst.Call, given: Given, scope: Scope, module: ModuleInfo
+) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
+    """The conditions of a called function, and the layers whose results it uses under them alone."""
+    params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
+    for position, arg in enumerate(call.args):
+        items = _items(module.value(arg.value)) if not arg.star else {}
+        name = arg.keyword.value if arg.keyword is not None else params[position] if position < len(params) else ""
+        if len(set(items.values())) > 1 and name:
+            yield from _apart(name, items, given, list(scope.body.walk()))
+
+
+def _items(value: Value) -> Items:
+    if value.kind not in ("dict", "tuple", "list") or not value.items:
+        return {}
+    keys = value.keys if value.kind == "dict" else range(len(value.items))
+    return {key: real(item) for key, item in zip(keys or (), value.items, strict=False)}
+
+
+def _apart(
+    name: str, items: Items, given: Given, stmts: list[Stmt]
+) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
+    sure = NOTHING
+    found: list[tuple[cst.BaseExpression, frozenset[str]]] = []
+    known = {name: items}  # the names of them all, and of single ones
+    for stmt in stmts:
+        if alias := _named(stmt, known, name):
+            known |= alias
+            continue
+        read = _read(own(stmt), known)
+        if isinstance(stmt.node, cst.For) and read:  # `for name, out in outputs.items():`
+            known |= {d: items for d in stmt.defs}
+            continue
+        tests = [a.node.test for a in stmt.ancestors() if isinstance(a.node, cst.If) and given.moves_test(a.node.test, a)]
+        if tests and read:
+            found.append((tests[0], read))
+        else:
+            sure |= read
+    yield from ((test, read - sure) for test, read in found if read - sure)
+
+
+def _named(stmt: Stmt, known: dict[str, Items], name: str) -> dict[str, Items]:
+    """What an assignment calls single items: `seg = outputs["seg"]`, `seg, depth = outputs`."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return {}
+    target, value = node.targets[0].target, node.value
+    if isinstance(target, cst.Name) and isinstance(value, cst.Subscript) and dotted(value.value) == name:
+        return {target.value: {None: _read(value, known)}}
+    if isinstance(target, cst.Tuple) and dotted(value) == name:
+        return {dotted(e.value): {None: known[name].get(n, NOTHING)} for n, e in enumerate(target.elements)}
+    return {}
+
+
+def _read(node: cst.CSTNode, known: dict[str, Items]) -> frozenset[str]:
+    """The layers behind what an expression reads."""
+    found, single = NOTHING, set[int]()
+    for part in gathered(node):
+        if isinstance(part, cst.Subscript) and dotted(part.value) in known:
+            index = part.slice[0].slice
+            key = constant(index.value) if isinstance(index, cst.Index) else ...
+            items = known[dotted(part.value)]
+            if key in items:
+                single.add(id(part.value))
+                found |= items[key]
+        elif isinstance(part, cst.Name) and part.value in known and id(part) not in single:
+            found |= frozenset().union(*known[part.value].values())
+    return found
