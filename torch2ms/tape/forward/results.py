@@ -12,18 +12,19 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, gathered
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.syntax.tree import constant, gathered
+from torch2ms.analysis.values import Value, entries
 from torch2ms.tape.forward.choices import own
 from torch2ms.tape.forward.differing import NOTHING, real
 from torch2ms.tape.forward.given import Given
 
+Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
 Items = dict[object, frozenset[str]]  # the layers behind each item
 
 
 def at_times(
     call: cst.Call, given: Given, scope: Scope, module: ModuleInfo
-) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
+) -> Iterator[Use]:
     """The conditions of a called function, and the layers whose results it uses under them alone."""
     params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
     for position, arg in enumerate(call.args):
@@ -36,15 +37,18 @@ def at_times(
 def _items(value: Value) -> Items:
     if value.kind not in ("dict", "tuple", "list") or not value.items:
         return {}
-    keys = value.keys if value.kind == "dict" else range(len(value.items))
-    return {key: real(item) for key, item in zip(keys or (), value.items, strict=False)}
+    known = entries(value) if value.kind == "dict" else dict(enumerate(value.items))
+    return {key: _innermost(real(item)) for key, item in known.items()}
 
 
-def _apart(
-    name: str, items: Items, given: Given, stmts: list[Stmt]
-) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
+def _innermost(places: frozenset[str]) -> frozenset[str]:
+    """The layers, without what they are a part of."""
+    return frozenset(p for p in places if not any(other.startswith(f"{p}.") for other in places))
+
+
+def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator[Use]:
     sure = NOTHING
-    found: list[tuple[cst.BaseExpression, frozenset[str]]] = []
+    found: list[Use] = []
     known = {name: items}  # the names of them all, and of single ones
     for stmt in stmts:
         if alias := _named(stmt, known, name):
@@ -54,12 +58,14 @@ def _apart(
         if isinstance(stmt.node, cst.For) and read:  # `for name, out in outputs.items():`
             known |= {d: items for d in stmt.defs}
             continue
-        tests = [a.node.test for a in stmt.ancestors() if isinstance(a.node, cst.If) and given.moves_test(a.node.test, a)]
-        if tests and read:
-            found.append((tests[0], read))
-        else:
-            sure |= read
-    yield from ((test, read - sure) for test, read in found if read - sure)
+        around = [(a, a.node.test) for a in stmt.ancestors() if isinstance(a.node, cst.If)]
+        asked = [(given.moves_test(test, branch), test) for branch, test in around]
+        moves, test = next((each for each in asked if each[0]), asked[0] if asked else (False, None))
+        if test is not None and read:
+            found.append((test, read, moves))
+        sure |= read if not moves else NOTHING
+    yield from ((test, read - sure, True) for test, read, moves in found if moves and read - sure)
+    yield from (each for each in found if not each[2])
 
 
 def _named(stmt: Stmt, known: dict[str, Items], name: str) -> dict[str, Items]:

@@ -95,8 +95,8 @@ def _of_results(
     info = cls.method("forward") if cls is not None else named or _of_self(call, stmt, project)
     if isinstance(info, FunctionInfo):
         inside = given.of(call, stmt, info.scope.params, info.scope.node)
-        for test, places in at_times(call, inside, info.scope, module):
-            yield from (Skipped(p, code(test), True, spelled(p, stmts, module)) for p in sorted(places))
+        for test, places, moves in at_times(call, inside, info.scope, module):
+            yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
 
 
 def _of_method(call: cst.Call, module: ModuleInfo, project: Project, wanted: frozenset[str]) -> Iterator[Skipped]:
