@@ -15,28 +15,32 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
 from torch2ms.analysis.values import Value, entries
 from torch2ms.tape.forward.choices import own
-from torch2ms.tape.forward.differing import NOTHING, real
+from torch2ms.tape.forward.differing import NOTHING, Lists, real
 from torch2ms.tape.forward.given import Given
 
 Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
 Items = dict[object, frozenset[str]]  # the layers behind each item
+ANY = object()  # the key of what may be of any layer of a list
 
 
 def at_times(
-    call: cst.Call, given: Given, scope: Scope, module: ModuleInfo
+    call: cst.Call, given: Given, scope: Scope, module: ModuleInfo, lists: Lists
 ) -> Iterator[Use]:
     """The conditions of a called function, and the layers whose results it uses under them alone."""
     params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
     for position, arg in enumerate(call.args):
-        items = _items(module.value(arg.value)) if not arg.star else {}
+        items = _items(module.value(arg.value), lists) if not arg.star else {}
         name = arg.keyword.value if arg.keyword is not None else params[position] if position < len(params) else ""
-        if len(set(items.values())) > 1 and name:
+        if name and (ANY in items or len(set(items.values())) > 1):
             yield from _apart(name, items, given, list(scope.body.walk()))
 
 
-def _items(value: Value) -> Items:
-    if value.kind not in ("dict", "tuple", "list") or not value.items:
+def _items(value: Value, lists: Lists) -> Items:
+    if value.kind not in ("dict", "tuple", "list"):
         return {}
+    if not value.items:
+        among = frozenset(d for d in real(value) if lists(d))
+        return {ANY: among} if among else {}
     known = entries(value) if value.kind == "dict" else dict(enumerate(value.items))
     return {key: _innermost(real(item)) for key, item in known.items()}
 
@@ -47,7 +51,7 @@ def _innermost(places: frozenset[str]) -> frozenset[str]:
 
 
 def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator[Use]:
-    sure = NOTHING
+    sure, among = NOTHING, items.get(ANY, NOTHING)  # one layer of a list says nothing of the others
     found: list[Use] = []
     known = {name: items}  # the names of them all, and of single ones
     for stmt in stmts:
@@ -63,7 +67,7 @@ def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator
         moves, test = next((each for each in asked if each[0]), asked[0] if asked else (False, None))
         if test is not None and read:
             found.append((test, read, moves))
-        sure |= read if not moves else NOTHING
+        sure |= read - among if not moves else NOTHING
     yield from ((test, read - sure, True) for test, read, moves in found if moves and read - sure)
     yield from (each for each in found if not each[2])
 
@@ -89,9 +93,9 @@ def _read(node: cst.CSTNode, known: dict[str, Items]) -> frozenset[str]:
             index = part.slice[0].slice
             key = constant(index.value) if isinstance(index, cst.Index) else ...
             items = known[dotted(part.value)]
-            if key in items:
+            if key in items or ANY in items:
                 single.add(id(part.value))
-                found |= items[key]
+                found |= items[key] if key in items else items[ANY]
         elif isinstance(part, cst.Name) and part.value in known and id(part) not in single:
             found |= frozenset().union(*known[part.value].values())
     return found

@@ -24,12 +24,13 @@ from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, mov
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import Given
-from torch2ms.tape.forward.made_by import made_by_others
+from torch2ms.tape.forward.made_by import held_in, made_by_others
 from torch2ms.tape.forward.results import at_times
 from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
 
+SEQUENTIAL = "torch.nn.Sequential"
 DEEP = 3  # methods that call methods
 DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 NAMING = re.compile(
@@ -95,7 +96,7 @@ def _of_results(
     info = cls.method("forward") if cls is not None else named or _of_self(call, stmt, project)
     if isinstance(info, FunctionInfo):
         inside = given.of(call, stmt, info.scope.params, info.scope.node)
-        for test, places, moves in at_times(call, inside, info.scope, module):
+        for test, places, moves in at_times(call, inside, info.scope, module, lists_of(stmts, module, project)):
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
 
 
@@ -148,6 +149,15 @@ def _own(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project) -> tu
     return [], [], module
 
 
+def _run(value: Value, module: ModuleInfo, project: Project) -> list[ClassInfo]:
+    """The class of a network, or those of what it runs in a row."""
+    if value.name == SEQUENTIAL:
+        found = [cls for item in value.parts for cls in _run(item, module, project)]
+        return list({id(cls): cls for cls in found}.values())
+    cls = class_of(value, module, project) if value.kind == "module" else None
+    return [cls] if cls is not None else []
+
+
 def _around(stmt: Stmt, project: Project) -> ClassInfo | None:
     """The class in whose method a statement stands."""
     scope = stmt.block.scope.cls
@@ -165,8 +175,7 @@ def _of_self(call: cst.Call, stmt: Stmt, project: Project) -> FunctionInfo | Non
 def _classes(value: Value, stmt: Stmt, module: ModuleInfo, project: Project) -> list[ClassInfo]:
     """The class of a network; of one that subclasses make, each in its own way, all of theirs."""
     if value.name:
-        found = class_of(value, module, project)
-        return [found] if found is not None else []
+        return _run(value, module, project)
     if "." not in value.place:
         return made_of(value.place, stmt.block.scope, module, project)
     cls = _around(stmt, project) if value.place.startswith("self.") else None
@@ -251,11 +260,14 @@ class _Forward:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
                         continue
-                    cls = class_of(value, info.module, self.project)
-                    inner = cls.method("forward") if cls is not None else None
-                    if cls is not None and inner is not None and inner is not self.info:
+                    rest = value.place[len(prefix) :]
+                    classes = _run(value, info.module, self.project)
+                    if not classes and rest.isidentifier() and (not value.name or value.name == SEQUENTIAL):
+                        classes = held_in(rest, self.cls, self.project)
+                    for cls in classes:
+                        if (inner := cls.method("forward")) is None or inner is self.info:
+                            continue
                         params = given.of(call, stmt, inner.scope.params, inner.scope.node)
-                        rest = value.place[len(prefix) :]
                         forward = _Forward(cls, inner, self.project, params, depth=self.depth + 1)
                         forward.watched = self.watched or self.naming(rest.partition(".")[0].partition("[")[0])
                         yield from forward.skipped(f"{place}.{rest}" if rest else place)

@@ -18,7 +18,7 @@ from torch2ms.tape.ledger.owners import concerns, relation
 WEIGHTED = re.compile(
     r"Linear|Conv|Norm|Embedding|RNN|LSTM|GRU|Transformer|Attention|PReLU|Sequential|Module(List|Dict)"
 )
-PARAMETERS = ("parameter", "parameter list")
+PARAMETERS = ("parameter", "parameter list", "torch.nn.ParameterDict")
 FROZEN = re.compile(r"requires_grad *= *False")
 BIASED = re.compile(r"Linear|Conv\w*$|[hc]Norm")  # layers with a bias, unless they are told to have none
 
