@@ -37,8 +37,8 @@ class Given:
             defaults.pop(name, None)
             if self.moves(arg.value, stmt):
                 made.turning.add(name)
-                if self.lacking(arg.value, stmt):
-                    made.absent.add(name)
+            if self.lacking(arg.value, stmt):
+                made.absent.add(name)
             value = self.written.get(dotted(arg.value), constant(arg.value))
             if value is not UNKNOWN:
                 made.written[name] = value
@@ -91,7 +91,15 @@ class Given:
         name = _there(test)
         if name in self.written and isinstance(test, cst.Comparison):
             return (self.written[name] is None) is isinstance(test.comparisons[0].operator, cst.Is)
-        return None
+        return self.equal(test) if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+
+    def equal(self, test: cst.Comparison) -> bool | None:
+        """`mode == "train"`"""
+        asked, name = test.comparisons[0], dotted(test.left)
+        value = constant(asked.comparator)
+        if name not in self.written or value is UNKNOWN or not isinstance(asked.operator, (cst.Equal, cst.NotEqual)):
+            return None
+        return (self.written[name] == value) is isinstance(asked.operator, cst.Equal)
 
 
 def _there(node: cst.CSTNode) -> str:

@@ -37,6 +37,7 @@ NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
 )  # layers are picked without naming one of them
 BEGINNING = re.compile(r"(\w+\.)*init\.\w+_\(")
+BY_NAME = re.compile(r"\bsetattr\(\s*self\b|\.(add|register)_module\(")
 DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
 
 
@@ -255,7 +256,7 @@ class _Forward:
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
                         changes = self.changes(test, stmt, info, given)
-                        yield Skipped(f"{place}.{name}", code(test), changes, self.naming(name))
+                        yield Skipped(f"{place}.{name}" if name else place, code(test), changes, self.naming(name))
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
@@ -342,9 +343,11 @@ class _Forward:
         return set[str]().union(*(self.among_items(v, s, info) for v, s in made if not isinstance(v, cst.Name)))
 
     def below(self, place: str, info: FunctionInfo, whole: set[str]) -> set[str]:
-        """The layers of a place that nothing else names."""
+        """The layers of a place that nothing else names, "" for those that nothing names at all."""
         prefix = self.prefix(info)
-        return self.parts.keys() - whole if place == prefix[:-1] else self.direct({place}, info)
+        if place != prefix[:-1]:
+            return self.direct({place}, info)
+        return self.parts.keys() - whole or ({""} if self.cls.module.says(BY_NAME) else set())
 
     def direct(self, uses: set[str], info: FunctionInfo) -> set[str]:
         """The layers among the places that an expression reads."""
