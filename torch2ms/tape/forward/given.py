@@ -58,7 +58,7 @@ class Given:
         if not name or name in self.absent:
             return name in self.absent
         for made in stmt.block.scope.body.walk():
-            if name in made.defs and isinstance(made.node, cst.Assign) and made.number <= stmt.number:
+            if name in made.defs and isinstance(made.node, cst.Assign) and made.number < stmt.number:
                 if _told(made, name) and self.lacking(made.node.value, made):
                     return True
                 if constant(made.node.value) is None and self.asked(made):
