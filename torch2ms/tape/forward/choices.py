@@ -82,12 +82,15 @@ def tests_of(test: cst.BaseExpression, stmt: Stmt, loops: list[Stmt]) -> Iterato
     for loop in (a.node for a in stmt.ancestors() if a in loops):
         if isinstance(loop, cst.For):
             ranges |= {n.value: loop.iter for n in descend(loop.target) if type(n) is cst.Name}
-    for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
-        ranges |= {n.value: made.iter for n in descend(made.target) if type(n) is cst.Name}
     asked = {root(u) for u in expression_uses(test, stmt)}
+    kept: list[cst.BaseExpression] = []  # what keeps items from being taken: `enc[k](b[k]) for k in keys if k in b`
+    for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
+        counters = {n.value: made.iter for n in descend(made.target) if type(n) is cst.Name}
+        ranges |= counters
+        kept += [i.test for i in made.ifs if i.test is not test and asked & counters.keys()]
     for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor and any(i.test is test for i in n.ifs)):
         asked -= {n.value for n in descend(made.target) if type(n) is cst.Name}  # it is asked of each of them
-    for source in (test, *(ranges[name] for name in sorted(asked & ranges.keys()))):
+    for source in (test, *(ranges[name] for name in sorted(asked & ranges.keys())), *kept):
         names = {root(u) for u in expression_uses(source, stmt)} - ranges.keys() - BUILTINS
         if names and not OF_SHAPE.search(code(source)):
             yield source, names

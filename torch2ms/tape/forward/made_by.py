@@ -5,6 +5,9 @@ They may be of any class of networks that their module knows, or what it imports
 
 from __future__ import annotations
 
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 
 NEAR = 2  # imports that are followed
@@ -19,3 +22,19 @@ def made_by_others(module: ModuleInfo, project: Project) -> list[ClassInfo]:
         near |= {name: project.modules[name] for name in named & project.modules.keys()}
     classes = (c for home in near.values() for c in home.classes.values())
     return [c for c in classes if c.kind == "module" and c.method("forward") is not None]
+
+
+def held_in(attr: str, cls: ClassInfo, project: Project) -> list[ClassInfo]:
+    """The classes that are named where a list of layers is filled that an instance holds: `[Block(d) for _ in items]`,
+    `self.make_layer(Block, 3)`."""
+    found: dict[int, ClassInfo] = {}
+    for method in (m for c in cls.lineage() for m in c.methods.values()):
+        stmts = [s for s in method.scope.body.walk() if not s.blocks]
+        mine = [s for s in stmts if f"self.{attr}" in s.defs | s.muts]
+        names = {u for s in mine for u in s.uses if "." not in u}
+        for node in (n for s in stmts if s in mine or (s.defs | s.muts) & names for n in s.nodes):
+            value = method.module.value(node) if type(node) is cst.Name or type(node) is cst.Attribute else None
+            made = class_of(value, method.module, project) if value is not None and value.kind == "class" else None
+            if made is not None and made.kind == "module" and made.method("forward") is not None:
+                found[id(made)] = made
+    return list(found.values())

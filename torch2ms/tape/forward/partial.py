@@ -18,6 +18,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, by_name, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
+from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
 from torch2ms.tape.forward.turning import same_at_every_step, turning_names
@@ -90,13 +91,13 @@ def left_out_of_networks(
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     decaying = {e.place for e in steps if e.value.dtype == "decays"}
     items = list(of_items(stmts, module, project)) if decaying else []
-    if not items and not any(skipped(stmts, set(), module, project, wanted)):
+    if not items and not any(skipped(stmts, Given(), module, project, wanted)):
         return
     inside = [e.stmt for e in steps if any(e.place == o.place for o in moving)]
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
     changing |= given_by_loops(event.stmt.block.scope, project)
-    for left in (*items, *skipped(stmts, changing, module, project, wanted)):
+    for left in (*items, *skipped(stmts, Given(changing), module, project, wanted)):
         for owner in moving:
             if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
                 if owner.place in decaying if left.ever or not left.test else left.changes:
@@ -114,7 +115,7 @@ def without_gradient(
     found = [*_cuts(event, region, module), *_choices(event, region, module)]
     missing = {p for _, asked, places in found if asked & turning for p in places}
     set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
-    for left in skipped(stmts, turning, module, project, owns) if owns else ():
+    for left in skipped(stmts, Given(turning), module, project, owns) if owns else ():
         if left.changes or left.ever or not left.test:
             missing.add(left.place)
         else:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.evaluation.modes import is_no_grad
-from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.flow import expression_uses
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -23,18 +23,22 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
-from torch2ms.tape.forward.made_by import made_by_others
+from torch2ms.tape.forward.given import Given
+from torch2ms.tape.forward.made_by import held_in, made_by_others
+from torch2ms.tape.forward.results import at_times
+from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.forward.watched import spelled
-from torch2ms.tape.ledger.beyond import weighted_parts
+from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
 
+SEQUENTIAL = "torch.nn.Sequential"
 DEEP = 3  # methods that call methods
 DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
 )  # layers are picked without naming one of them
-SETTINGS = r"(?!(?:self\.)?(?:args|opts?|options|conf|config|cfg|flags|hparams)\b)"  # they hold no layers
+BEGINNING = re.compile(r"(\w+\.)*init\.\w+_\(")
+BY_NAME = re.compile(r"\bsetattr\(\s*self\b|\.(add|register)_module\(")
 DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
-UNSEEN = re.compile(rf"children\(|_modules\b|getattr\({SETTINGS}|__dict__|\bvars\({SETTINGS}|\.modules\(\)")
 
 
 @dataclass
@@ -55,30 +59,46 @@ class Skipped:
 
 
 def skipped(
-    stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: Project, wanted: frozenset[str], depth: int = 0
+    stmts: list[Stmt], given: Given, module: ModuleInfo, project: Project, wanted: frozenset[str], depth: int = 0
 ) -> Iterator[Skipped]:
-    """What the networks that these statements call leave out of the `wanted` ones; `changing` names are others at
-    each step."""
+    """What the networks that these statements call leave out of the `wanted` ones."""
     for stmt in stmts:
         for call in stmt.calls:
             value = module.value(call.func)
             if value.kind == "function":
-                yield from _of_function(call, stmt, changing, module, project)
+                yield from _of_function(call, stmt, given, module, project)
+            yield from _of_results(call, stmt, given, stmts, module, project)
             yield from _of_method(call, module, project, wanted)
             inner, names, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
             if inner:
-                turning = _Given.of(call, stmt, changing).changing(names)
-                yield from _picked(inner, turning, home, project)
-                yield from skipped(inner, turning, home, project, wanted, depth + 1)
+                inside = given.of(call, stmt, names)
+                yield from _picked(inner, inside.turning, home, project)
+                yield from skipped(inner, inside, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
             classes = _classes(value, stmt, module, project)
             for cls in classes or ([] if value.name else made_by_others(module, project)):
                 if (info := cls.method("forward")) is not None:
-                    params = _Given.of(call, stmt, changing).changing(info.scope.params)
+                    params = given.of(call, stmt, info.scope.params, info.scope.node)
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     left = forward.skipped(value.place)
                     yield from left if classes else (replace(each, code=dotted(call.func)) for each in left)
+
+
+def _of_results(
+    call: cst.Call, stmt: Stmt, given: Given, stmts: list[Stmt], module: ModuleInfo, project: Project
+) -> Iterator[Skipped]:
+    """The layers of which a called function uses the results at some steps only."""
+    if not call.args or not any(module.value(a.value).kind in ("dict", "tuple", "list") for a in call.args):
+        return
+    value = module.value(call.func)
+    cls = class_of(value, module, project) if value.kind == "module" else None
+    named = project.find(value.name, module) if value.kind == "function" else None
+    info = cls.method("forward") if cls is not None else named or _of_self(call, stmt, project)
+    if isinstance(info, FunctionInfo):
+        inside = given.of(call, stmt, info.scope.params, info.scope.node)
+        for test, places, moves in at_times(call, inside, info.scope, module, lists_of(stmts, module, project)):
+            yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
 
 
 def _of_method(call: cst.Call, module: ModuleInfo, project: Project, wanted: frozenset[str]) -> Iterator[Skipped]:
@@ -89,8 +109,8 @@ def _of_method(call: cst.Call, module: ModuleInfo, project: Project, wanted: fro
     cls = class_of(net, module, project)
     info = cls.method(call.func.attr.value) if cls is not None else None  # type: ignore[attr-defined]
     if cls is not None and info is not None:
-        forward = _Forward(cls, info, project, set(), spelled=dotted(call.func.value))  # type: ignore[attr-defined]
-        for inner, _ in forward.reached(info, set(), ()):
+        forward = _Forward(cls, info, project, Given(), spelled=dotted(call.func.value))  # type: ignore[attr-defined]
+        for inner, _ in forward.reached(info, Given(), ()):
             yield from forward.items(inner, net.place)
 
 
@@ -130,6 +150,15 @@ def _own(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project) -> tu
     return [], [], module
 
 
+def _run(value: Value, module: ModuleInfo, project: Project) -> list[ClassInfo]:
+    """The class of a network, or those of what it runs in a row."""
+    if value.name == SEQUENTIAL:
+        found = [cls for item in value.parts for cls in _run(item, module, project)]
+        return list({id(cls): cls for cls in found}.values())
+    cls = class_of(value, module, project) if value.kind == "module" else None
+    return [cls] if cls is not None else []
+
+
 def _around(stmt: Stmt, project: Project) -> ClassInfo | None:
     """The class in whose method a statement stands."""
     scope = stmt.block.scope.cls
@@ -147,8 +176,7 @@ def _of_self(call: cst.Call, stmt: Stmt, project: Project) -> FunctionInfo | Non
 def _classes(value: Value, stmt: Stmt, module: ModuleInfo, project: Project) -> list[ClassInfo]:
     """The class of a network; of one that subclasses make, each in its own way, all of theirs."""
     if value.name:
-        found = class_of(value, module, project)
-        return [found] if found is not None else []
+        return _run(value, module, project)
     if "." not in value.place:
         return made_of(value.place, stmt.block.scope, module, project)
     cls = _around(stmt, project) if value.place.startswith("self.") else None
@@ -168,59 +196,44 @@ def made_of(name: str, scope: Scope, module: ModuleInfo, project: Project) -> li
 
 
 def _of_function(
-    call: cst.Call, stmt: Stmt, changing: set[str], module: ModuleInfo, project: Project
+    call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project
 ) -> Iterator[Skipped]:
-    """What a function of the project leaves out of a network that it is given."""
+    """What a function of the project leaves out of a network that it is given, or one of those in a table."""
     nets = [(n, module.value(a.value)) for n, a in enumerate(call.args) if a.keyword is None and not a.star]
     nets = [(n, v) for n, v in nets if v.kind == "module" and v.place]
-    info = project.find(module.value(call.func).name, module) if nets else None
-    for number, value in nets if isinstance(info, FunctionInfo) else ():
-        assert isinstance(info, FunctionInfo)
-        cls = class_of(value, module, project)
-        if cls is not None and number < len(info.scope.params):
-            params = _Given.of(call, stmt, changing).changing(info.scope.params)
-            spelled = dotted(call.args[number].value)
-            forward = _Forward(cls, info, project, params, info.scope.params[number], spelled)
-            yield from forward.skipped(value.place)
-
-
-@dataclass
-class _Given:
-    """What a call gives a forward: the parameters that are others at each step, by position and by name."""
-
-    places: list[bool] = field(default_factory=list)
-    names: dict[str, bool] = field(default_factory=dict)
-
-    @staticmethod
-    def of(call: cst.Call, stmt: Stmt, changing: set[str]) -> _Given:
-        made = _Given()
-        for arg in call.args if not any(a.star for a in call.args) else ():
-            moves = bool({root(u) for u in expression_uses(arg.value, stmt)} & changing)
-            if arg.keyword is not None:
-                made.names[arg.keyword.value] = moves
-            else:
-                made.places.append(moves)
-        return made
-
-    def changing(self, params: list[str]) -> set[str]:
-        own = params[1:] if params[:1] == ["self"] else params
-        return {p for p, moves in zip(own, self.places, strict=False) if moves} | {
-            p for p, moves in self.names.items() if moves
-        }
+    value = module.value(call.func)
+    names = [value.name] if value.name or not value.items else [v.name for v in value.items if v.kind == "function"]
+    found = [project.find(name, module) for name in names] if nets else []
+    infos = [info for info in found if isinstance(info, FunctionInfo)]
+    for number, net in nets if infos else ():
+        cls = class_of(net, module, project)
+        ways = [
+            _Forward(
+                cls, info, project, given.of(call, stmt, info.scope.params, info.scope.node), info.scope.params[number],
+                dotted(call.args[number].value),
+            )
+            for info in infos if number < len(info.scope.params)
+        ] if cls is not None else []  # fmt: skip
+        runs = [way.run(way.info, ()) for way in ways] if len(ways) > 1 else []
+        for name in sorted(set[str]().union(*(runs[0] ^ other for other in runs[1:]))):  # some of them leave it out
+            place, moves = f"{net.place}.{name}", given.moves(call.func, stmt)
+            yield Skipped(place, code(call.func), moves, ways[0].naming(name), ever=not moves)
+        for way in ways:
+            yield from way.skipped(net.place)
 
 
 class _Forward:
     """The forward of a class, and what of its layers runs on every way through it."""
 
     def __init__(
-        self, cls: ClassInfo, info: FunctionInfo, project: Project, params: set[str], name: str = "",
+        self, cls: ClassInfo, info: FunctionInfo, project: Project, params: Given, name: str = "",
         spelled: str = "", depth: int = 0,
     ) -> None:  # fmt: skip
         self.cls, self.info, self.project, self.params, self.name, self.depth = cls, info, project, params, name, depth
         self.spelled = spelled  # what names the network where the gradient is taken
         self.watched = ""  # ... or, of a network in it, what the layers belong to that are to be watched
         self.taken: tuple[Stmt, Block | None] | None = None
-        self.parts = weighted_parts(cls, project)
+        self.parts = weighted_parts(cls, project) | weights(cls)
         self.choosing = project.says(NAMING)
 
     def prefix(self, info: FunctionInfo) -> str:
@@ -234,23 +247,28 @@ class _Forward:
         for name in self.parts if not self.name else ():
             if name not in whole and not self.used_elsewhere(name):
                 yield Skipped(f"{place}.{name}", code=self.naming(name))
-        for info, changing in self.reached(self.info, self.params, ()):
+        for info, given in self.reached(self.info, self.params, ()):
             every = info.scope.body.walk()
             yield from self.items(info, place)
             for stmt in every:
+                for flag, name in self.unmet(stmt, given, whole):
+                    yield Skipped(f"{place}.{name}", flag, code=self.naming(name), ever=True)
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
-                        changes = self.changes(test, stmt, info, changing)
-                        yield Skipped(f"{place}.{name}", code(test), changes, self.naming(name))
+                        changes = self.changes(test, stmt, info, given)
+                        yield Skipped(f"{place}.{name}" if name else place, code(test), changes, self.naming(name))
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
                         continue
-                    cls = class_of(value, info.module, self.project)
-                    inner = cls.method("forward") if cls is not None else None
-                    if cls is not None and inner is not None and inner is not self.info:
-                        params = _Given.of(call, stmt, changing).changing(inner.scope.params)
-                        rest = value.place[len(prefix) :]
+                    rest = value.place[len(prefix) :]
+                    classes = _run(value, info.module, self.project)
+                    if not classes and rest.isidentifier() and (not value.name or value.name == SEQUENTIAL):
+                        classes = held_in(rest, self.cls, self.project)
+                    for cls in classes:
+                        if (inner := cls.method("forward")) is None or inner is self.info:
+                            continue
+                        params = given.of(call, stmt, inner.scope.params, inner.scope.node)
                         forward = _Forward(cls, inner, self.project, params, depth=self.depth + 1)
                         forward.watched = self.watched or self.naming(rest.partition(".")[0].partition("[")[0])
                         yield from forward.skipped(f"{place}.{rest}" if rest else place)
@@ -294,6 +312,16 @@ class _Forward:
                     for test, _ in tests_of(name, stmt, loops) if layers else ():
                         yield test, layers
 
+    def unmet(self, stmt: Stmt, given: Given, whole: set[str]) -> Iterator[tuple[str, str]]:
+        """The layers that do not run at any step: a flag that is written out keeps them from it."""
+        test = stmt.node.test if isinstance(stmt.node, cst.If) and whole else None
+        met = given.settled(test) if test is not None else None
+        if test is not None and met is not None:
+            self.taken = stmt, (*stmt.blocks, None)[0 if met else 1]
+            left = whole - self.run(self.info, ())
+            self.taken = None
+            yield from ((code(test), name) for name in sorted(left))
+
     def behind(self, places: frozenset[str], info: FunctionInfo) -> set[str]:
         """The layers that values depend on."""
         return self.direct(set(places), info) if places else set()
@@ -308,16 +336,18 @@ class _Forward:
         name, prefix = dotted(node), self.prefix(info)
         part = self.parts.get(name[len(prefix) :]) if name.startswith(prefix) else None
         if part is not None:
-            return {name[len(prefix) :]} if part.name in LAYERS else set()
+            return {name[len(prefix) :]} if part.name in (*LAYERS, *PARAMETERS[1:]) else set()
         if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
             return self.direct(expression_uses(node, stmt), info)
         made = [(s.node.value, s) for s in info.scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign)]
         return set[str]().union(*(self.among_items(v, s, info) for v, s in made if not isinstance(v, cst.Name)))
 
     def below(self, place: str, info: FunctionInfo, whole: set[str]) -> set[str]:
-        """The layers of a place that nothing else names."""
+        """The layers of a place that nothing else names, "" for those that nothing names at all."""
         prefix = self.prefix(info)
-        return self.parts.keys() - whole if place == prefix[:-1] else self.direct({place}, info)
+        if place != prefix[:-1]:
+            return self.direct({place}, info)
+        return self.parts.keys() - whole or ({""} if self.cls.module.says(BY_NAME) else set())
 
     def direct(self, uses: set[str], info: FunctionInfo) -> set[str]:
         """The layers among the places that an expression reads."""
@@ -378,17 +408,17 @@ class _Forward:
                 yield call, method
 
     def reached(
-        self, info: FunctionInfo, changing: set[str], around: tuple[FunctionInfo, ...]
-    ) -> Iterator[tuple[FunctionInfo, set[str]]]:
-        """A method and those of the class that it calls, each with its parameters that are others at each step."""
-        yield info, changing
+        self, info: FunctionInfo, given: Given, around: tuple[FunctionInfo, ...]
+    ) -> Iterator[tuple[FunctionInfo, Given]]:
+        """A method and those of the class that it calls, each with what it is given."""
+        yield info, given
         for stmt in info.scope.body.walk():
             for call, method in self.methods(stmt, info):
                 if method not in (*around, info):
-                    given = _Given.of(call, stmt, changing).changing(method.scope.params)
-                    yield from self.reached(method, given, (*around, info))
+                    inside = given.of(call, stmt, method.scope.params, method.scope.node)
+                    yield from self.reached(method, inside, (*around, info))
 
-    def changes(self, test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, changing: set[str]) -> bool:
+    def changes(self, test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given) -> bool:
         """Whether a condition of a forward is another one from call to call, as far as that is seen."""
         sources, asked = [code(test)], expression_uses(test, stmt)
         for before in info.scope.body.walk():
@@ -397,12 +427,14 @@ class _Forward:
                 asked |= before.uses
         if any(DRAWN.search(text) for text in sources):
             return True
+        if given.none_at_times(test):
+            return True
         if OF_SHAPE.search(" ".join(sources)):
             return False
         asks = isinstance(stmt.node, (cst.If, cst.While))
         if asks and (".item()" in sources[0] or info.module.value(test).kind == "tensor"):
             return True
-        if asked & changing:
+        if asked & given.turning:
             return True
         return any(self.rebound(u[5:]) for u in asked if u.startswith("self.") and u != "self.training")
 
@@ -418,15 +450,15 @@ class _Forward:
 
     def used_elsewhere(self, attr: str) -> bool:
         """Something else may run a layer that the forward does not run."""
-        own = [info.scope for info, _ in self.reached(self.info, set(), ())]
+        own = [info.scope for info, _ in self.reached(self.info, Given(), ())]
         for module in self.project.modules.values():
-            if module.says(UNSEEN):
+            if unnamed(module, attr):
                 return True
             for scope in (s for s in module.scope.walk() if s not in own):
                 begins = scope.name == "__init__" and scope.cls is not None
                 others = self.of_others(scope)
                 for stmt in scope.body.walk():
-                    if begins and isinstance(stmt.node, cst.Expr):
+                    if isinstance(stmt.node, cst.Expr) and (begins or BEGINNING.match(code(stmt.node))):
                         continue  # `nn.init.zeros_(self.extra.weight)`
                     uses = (u.split(".")[1:] for u in stmt.uses | stmt.muts if not others or not u.startswith("self."))
                     if any(attr in names for names in uses) or others and _deeper(stmt, attr):

@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
-from torch2ms.tape.forward.skipped import UNSEEN
+from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.ledger.beyond import weighted, weighted_parts
 from torch2ms.tape.ledger.ledger import Owner
 
@@ -120,7 +120,7 @@ def _seen(cls: ClassInfo) -> bool:
     own = {c.scope.name for c in lineage}
     return (
         all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases)
-        and not any(c.module.says(UNSEEN) for c in lineage)
+        and not any(unnamed(c.module) for c in lineage)
     )
 
 

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import PART, PICKED, Value, overlaps
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -17,6 +18,8 @@ from torch2ms.tape.ledger.owners import concerns, relation
 WEIGHTED = re.compile(
     r"Linear|Conv|Norm|Embedding|RNN|LSTM|GRU|Transformer|Attention|PReLU|Sequential|Module(List|Dict)"
 )
+PARAMETERS = ("parameter", "parameter list", "torch.nn.ParameterDict")
+FROZEN = re.compile(r"requires_grad *= *False")
 BIASED = re.compile(r"Linear|Conv\w*$|[hc]Norm")  # layers with a bias, unless they are told to have none
 
 
@@ -24,6 +27,14 @@ def weighted_parts(cls: ClassInfo, project: Project) -> dict[str, Value]:
     """The attributes of the instances of a class that are layers with parameters."""
     held = {name: v for c in reversed(cls.lineage()) for name, v in c.attrs.items()}
     return {name: v for name, v in held.items() if weighted(v, cls.module, project)}
+
+
+def weights(cls: ClassInfo) -> dict[str, Value]:
+    """The attributes of the instances of a class that are parameters, or lists of them, and not frozen ones."""
+    held = {name: v for c in reversed(cls.lineage()) for name, v in c.attrs.items() if v.name in PARAMETERS}
+    made = [s for c in cls.lineage() if held for m in c.methods.values() for s in m.scope.body.walk() if not s.blocks]
+    frozen = {d for s in made if any(d[5:] in held for d in s.defs) and FROZEN.search(code(s.node)) for d in s.defs}
+    return {name: v for name, v in held.items() if f"self.{name}" not in frozen}
 
 
 def weighted(value: Value, module: ModuleInfo, project: Project) -> bool:

@@ -1,0 +1,101 @@
+"""Results of several layers that a function is given together, and uses some of at times: `loss_of(net(x), batch)`.
+
+All layers ran, and those whose result is left out have no gradient in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, gathered
+from torch2ms.analysis.values import Value, entries
+from torch2ms.tape.forward.choices import own
+from torch2ms.tape.forward.differing import NOTHING, Lists, real
+from torch2ms.tape.forward.given import Given
+
+Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
+Items = dict[object, frozenset[str]]  # the layers behind each item
+ANY = object()  # the key of what may be of any layer of a list
+
+
+def at_times(
+    call: cst.Call, given: Given, scope: Scope, module: ModuleInfo, lists: Lists
+) -> Iterator[Use]:
+    """The conditions of a called function, and the layers whose results it uses under them alone."""
+    params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
+    for position, arg in enumerate(call.args):
+        items = _items(module.value(arg.value), lists) if not arg.star else {}
+        name = arg.keyword.value if arg.keyword is not None else params[position] if position < len(params) else ""
+        if name and (ANY in items or len(set(items.values())) > 1):
+            yield from _apart(name, items, given, list(scope.body.walk()))
+
+
+def _items(value: Value, lists: Lists) -> Items:
+    if value.kind not in ("dict", "tuple", "list"):
+        return {}
+    if not value.items:
+        among = frozenset(d for d in real(value) if lists(d))
+        return {ANY: among} if among else {}
+    known = entries(value) if value.kind == "dict" else dict(enumerate(value.items))
+    return {key: _innermost(real(item)) for key, item in known.items()}
+
+
+def _innermost(places: frozenset[str]) -> frozenset[str]:
+    """The layers, without what they are a part of."""
+    return frozenset(p for p in places if not any(other.startswith(f"{p}.") for other in places))
+
+
+def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator[Use]:
+    sure, among = NOTHING, items.get(ANY, NOTHING)  # one layer of a list says nothing of the others
+    found: list[Use] = []
+    known = {name: items}  # the names of them all, and of single ones
+    for stmt in stmts:
+        if alias := _named(stmt, known, name):
+            known |= alias
+            continue
+        read = _read(own(stmt), known)
+        if isinstance(stmt.node, cst.For) and read:  # `for name, out in outputs.items():`
+            known |= {d: items for d in stmt.defs}
+            continue
+        around = [(a, a.node.test) for a in stmt.ancestors() if isinstance(a.node, cst.If)]
+        asked = [(given.moves_test(test, branch), test) for branch, test in around]
+        moves, test = next((each for each in asked if each[0]), asked[0] if asked else (False, None))
+        if test is not None and read:
+            found.append((test, read, moves))
+        sure |= read - among if not moves else NOTHING
+    yield from ((test, read - sure, True) for test, read, moves in found if moves and read - sure)
+    yield from (each for each in found if not each[2])
+
+
+def _named(stmt: Stmt, known: dict[str, Items], name: str) -> dict[str, Items]:
+    """What an assignment calls single items: `seg = outputs["seg"]`, `seg, depth = outputs`."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return {}
+    target, value = node.targets[0].target, node.value
+    if isinstance(target, cst.Name) and isinstance(value, cst.Subscript) and dotted(value.value) == name:
+        return {target.value: {None: _read(value, known)}}
+    if isinstance(target, cst.Tuple) and dotted(value) == name:
+        return {dotted(e.value): {None: known[name].get(n, NOTHING)} for n, e in enumerate(target.elements)}
+    return {}
+
+
+def _read(node: cst.CSTNode, known: dict[str, Items]) -> frozenset[str]:
+    """The layers behind what an expression reads."""
+    found, single = NOTHING, set[int]()
+    for part in gathered(node):
+        if isinstance(part, cst.Subscript) and dotted(part.value) in known:
+            index = part.slice[0].slice
+            key = constant(index.value) if isinstance(index, cst.Index) else ...
+            items = known[dotted(part.value)]
+            if key in items or ANY in items:
+                single.add(id(part.value))
+                found |= items[key] if key in items else items[ANY]
+        elif isinstance(part, cst.Name) and part.value in known and id(part) not in single:
+            found |= frozenset().union(*known[part.value].values())
+    return found
