@@ -40,6 +40,9 @@ SAVED = "; assumed: it is what the constructor makes of it, since states keep it
 STATES = re.compile(r"state_dict\b")
 ATTRIBUTE = "it is bound anew, as an attribute takes it: with its graph, in any shape"
 UNLISTED = "; assumed: nobody looks for it in a state or among the buffers"
+RESTORED = "it is bound anew with a graph: a Parameter does not keep that, states that are loaded have no attributes"
+KEEP_APART = "register it with persistent=False if no state needs it"
+LOADED = re.compile(r"\bload_state_dict\(")
 LISTED = re.compile(r"\b(named_)?buffers\b|\bstate_dict\b")
 
 
@@ -210,8 +213,11 @@ class Statements:
         owner = stmt.block.scope.cls
         if owner is not None and (f"{self.module.name}.{owner.name}", name) in attributes(self.writer.project):
             listed = self.writer.project.says(LISTED)
-            told = (Tier.ASSUMED, ATTRIBUTE + UNLISTED) if listed else (Tier.EXACT, ATTRIBUTE)
-            self.writer.tell("T2M503", "register_buffer", told[1], told[0])
+            if not passing and constant(value) is not None and self.writer.project.says(LOADED):
+                self.writer.refuse("T2M503", "register_buffer", RESTORED, KEEP_APART)
+            else:
+                tier, told = (Tier.ASSUMED, ATTRIBUTE + UNLISTED) if listed else (Tier.EXACT, ATTRIBUTE)
+                self.writer.tell("T2M503", "register_buffer", told, tier)
             return self.writer.text(f"self.{name} = {{0}}", value)
         if constant(value) is None or passing and _late(name, stmt):
             return None  # no state keeps it: it may as well be MindSpore's own

@@ -21,6 +21,7 @@ from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
+from torch2ms.tape.functions.made_here import handed_in, local, makes
 from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.sites import Site, overriding, receiver, receiving
@@ -193,7 +194,7 @@ class _Search:
 
     def reached(self, value: Value, deps: frozenset[str], scope: Scope, module: ModuleInfo) -> bool:
         """An optimizer from outside of a scope surely holds what a root there is varied with."""
-        real = frozenset(d for d in deps if not d.startswith(("@", "^")) and not _given(d, scope))
+        real = frozenset(d for d in deps if not d.startswith(("@", "^")) and not handed_in(d, scope))
         if value.owns is None or not real:
             return False
         return any_overlap(value.owns | by_attribute(value.owns, scope, module, self.project), real)
@@ -246,7 +247,8 @@ class _Search:
             met = self.met(group, kinds, scope, module, records)
             if len(kinds) < len(used) and group != ANY and not self.made_apart(used, creations, scope, module):
                 return  # one optimizer under two names
-            if group == ANY and any(_given(o.place, scope) for o in used) and any(not _given(p, scope) for p in met):
+            given = group == ANY and any(handed_in(o.place, scope) for o in used)
+            if given and not all(handed_in(p, scope) for p in met):
                 return  # a caller may hand over the very optimizer that the object has
             if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
                 return
@@ -381,7 +383,7 @@ class _Search:
             if (
                 any(self.reached(value, self.deps(e, scope, module), scope, module) for e in stores)
                 or any(self.reached(value, e.value.deps or frozenset({e.place}), scope, module) for e in loads)
-                or any(probe.cleared_by(e, False) for e in clears if not _given(e.place, scope))
+                or any(probe.cleared_by(e, False) for e in clears if not handed_in(e.place, scope))
             ):
                 seen.add(self.aliases.find(key))
                 found[place] = value
@@ -394,7 +396,7 @@ class _Search:
         given: set[str] = set()  # parameters behind the models
         for model in models:
             bound = [s for s in scope.body.walk() if model in s.defs and s is not stmt]
-            new = [s for s in bound if _makes(s, scope)]
+            new = [s for s in bound if makes(s, scope)]
             if inner is not None and not any(id(s) in turn for s in new):
                 return False
             if not new and bound:
@@ -437,13 +439,13 @@ class _Search:
                 continue
             if event.kind == "clear" and event.value.kind not in ("tensor", "optimizer") and not called:
                 return True
-            if event.kind in ("backward", "handed") and not _local(self.deps(event, scope, module), scope):
+            if event.kind in ("backward", "handed") and not local(self.deps(event, scope, module), scope):
                 return True
         return False
 
     def for_callers(self, event: Event, scope: Scope) -> bool:
         """It clears what it is given, and every call of it is seen: the callers have the event, too."""
-        return _given(event.place, scope) and scope not in self.known.unseen and scope.name not in self.valued
+        return handed_in(event.place, scope) and scope not in self.known.unseen and scope.name not in self.valued
 
     def fit(self, creations: list[tuple[Key, Creation]]) -> bool:
         """No optimizer follows another one over the same parameters: those would keep what the first has left."""
@@ -471,23 +473,6 @@ def _models(creation: Creation) -> set[str]:
     scope, owns = creation.stmt.block.scope, creation.value.owns
     places = {o for o in owns if not o.startswith(("@", "^"))} if owns else set()
     return places or {u for u in creation.stmt.uses if root(u) in {*scope.params, *scope.locals}}
-
-
-def _makes(stmt: Stmt, scope: Scope) -> bool:
-    """The statement makes what it binds, from more than a parameter that it passes through: `model.to(device)`."""
-    value = stmt.node.value if isinstance(stmt.node, (cst.Assign, cst.AnnAssign)) else None
-    return isinstance(value, cst.Call) and root(dotted(value.func)) not in scope.params
-
-
-def _given(place: str, scope: Scope) -> bool:
-    """A place of what callers hand in, which may have the name of something outside."""
-    head = place.partition(".")[0]
-    return head in scope.params and head != "self"
-
-
-def _local(deps: frozenset[str], scope: Scope) -> bool:
-    """Everything behind a root was made in the scope itself."""
-    return bool(deps) and all(d.partition(".")[0] in scope.locals - set(scope.params) for d in deps)
 
 
 def _generates(scope: Scope) -> bool:

@@ -18,7 +18,8 @@ from torch.utils.data._utils import fetch as fetching
 
 from torch2ms.verify.sides.samples import own_streams
 from torch2ms.verify.sides.session import Quiet, Session
-from torch2ms.verify.sides.torch_side import TorchSide, as_pairs, to_array
+from torch2ms.verify.sides.torch_side import TorchSide
+from torch2ms.verify.sides.torch_values import as_pairs, to_array
 
 CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
 OTHERS = ("randint", "randint_like", "randperm", "bernoulli", "multinomial", "poisson")

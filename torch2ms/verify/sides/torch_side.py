@@ -22,33 +22,10 @@ from torch2ms.verify.sides.owned import FRAMEWORKS, Owned, OwnParameters
 from torch2ms.verify.sides.samples import marks
 from torch2ms.verify.sides.session import Quiet, Session, Unavailable
 from torch2ms.verify.sides.statements import Statements
+from torch2ms.verify.sides.torch_values import HALF, to_array, weight_array
 from torch2ms.verify.trace import Array, key_of
 
 ALONE = 3  # references to a module of which the program has none: from the list of layers, a variable and the count
-HALF = (torch.float16, torch.bfloat16)
-
-
-def to_array(value: Any) -> Array | None:
-    """The numbers of a tensor, or None for anything else."""
-    if not isinstance(value, torch.Tensor):
-        return None
-    tensor = value.detach()
-    if tensor.is_sparse:
-        tensor = tensor.to_dense()
-    if tensor.dtype in HALF:
-        tensor = tensor.float()
-    return tensor.resolve_conj().resolve_neg().cpu().numpy()
-
-
-def weight_array(value: Any) -> Array | None:
-    """The numbers of a weight or of its gradient; MindSpore's are real, with a pair for each complex number."""
-    array = to_array(value)
-    return as_pairs(array, -1) if array is not None and np.iscomplexobj(array) else array
-
-
-def as_pairs(array: Array, axis: int) -> Array:
-    """Real and imaginary parts along an axis of their own."""
-    return np.stack([array.real, array.imag], axis)
 
 
 def _array_for(leaf: Any) -> Callable[[Any], Array | None]:
