@@ -138,7 +138,7 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
         _attribute(call.func.value, stmt, ev)  # type: ignore[attr-defined]
         held = ev.env.get(place)
     if method in FILLING and call.args:
-        _filled(place, held or Value("list"), method, call, stmt, ev)
+        _filled(place, known if held or known.kind == "module" else Value("list"), method, call, stmt, ev)
     elif held is None:
         return
     elif method == "requires_grad_" and held.kind in ("tensor", "unknown"):

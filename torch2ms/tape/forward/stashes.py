@@ -75,7 +75,7 @@ def graph_places(modules: list[ModuleInfo]) -> dict[tuple[str, bool], Stash]:
 def left_behind(modules: list[ModuleInfo]) -> list[Stash]:
     """The lists outside of functions that values with parameters behind them are surely appended to."""
     found: dict[tuple[str, bool], Stash] = {}
-    constructing = _constructing(modules)
+    constructing, layers = _constructing(modules), _layers(modules)
     for module in modules:
         for scope in module.scope.walk():
             if scope.name in constructing:
@@ -83,6 +83,8 @@ def left_behind(modules: list[ModuleInfo]) -> list[Stash]:
             for stmt in scope.body.walk():
                 place, value = appended(stmt)
                 if value is None or not place or "." not in place and place in scope.locals and not scope.is_module:
+                    continue
+                if "." in place and _key(place)[0] in layers:
                     continue
                 if any(_parameters(d, scope) for d in module.value(value).deps):
                     stash = found.setdefault(_key(place), Stash(*_key(place)))
@@ -99,6 +101,12 @@ def _constructing(modules: list[ModuleInfo]) -> set[str]:
                 for call in stmt.calls:
                     callers.setdefault(dotted(call.func).rpartition(".")[2], set()).add(scope.name)
     return {"__init__"} | {name for name, scopes in callers.items() if scopes == {"__init__"}}
+
+
+def _layers(modules: list[ModuleInfo]) -> set[str]:
+    """The attributes that some class of the project binds to an `nn.ModuleList` or another layer, and none to a list."""
+    attributes = [(n, v.kind) for m in modules for c in m.classes.values() for n, v in c.attrs.items()]
+    return {n for n, kind in attributes if kind in NO_GRAPH} - {n for n, kind in attributes if kind == "list"}
 
 
 def _key(place: str) -> tuple[str, bool]:
