@@ -15,7 +15,8 @@ from torch2ms.tape.derivatives.again import plan_again
 from torch2ms.tape.derivatives.beside import plan_beside
 from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
-from torch2ms.tape.derivatives.gradcalls import plan_gradcall
+from torch2ms.tape.derivatives.gradcalls import GradCall, plan_gradcall
+from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around
 from torch2ms.tape.derivatives.repeated import SHARED, plan_repeated, repeated, rotated, shared
 from torch2ms.tape.derivatives.turns import Turns
@@ -417,11 +418,20 @@ class _ScopePlanner:
         assert compiled is not None and again is not None
         if around.repeats and plan_beside(event, around, finder):
             return ""
-        return (
-            compiled.problems.get(id(event))
-            or again.get(id(event))
-            or plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder, around.again, compiled)
+        if problem := compiled.problems.get(id(event)):
+            return problem
+        starred = self.starred(event, around) if (problem := again.get(id(event), "")) else None
+        if problem and starred is None:
+            return problem
+        other = plan_gradcall(
+            event, self.scope, self.module, self.plan, self.writer, finder, around.again, compiled, given=starred
         )
+        return other and (problem or other)
+
+    def starred(self, event: Event, around: Around) -> GradCall | None:
+        """The call, where it is of a list of tensors, has no graph, and what is compiled would not do."""
+        call = listed(event, around) if not event.create_graph else None
+        return call if call is not None and not call.mapped and "." not in call.inputs[0] else None
 
     def without(self, event: Event, takers: list[Owner], why: str) -> None:
         """Refuse an event with all that has to do with its owners; plan the rest again."""

@@ -20,6 +20,7 @@ from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import dependents, renamed, undecided
+from torch2ms.tape.forward.nested import selecting
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.ledger.event import Event
@@ -61,15 +62,17 @@ def plan_gradcall(
     repeats: Callable[[list[Stmt], list[Stmt]], set[str] | None],
     compiled: Compiled,
     weights: cst.BaseExpression | None = None,
+    given: GradCall | None = None,
 ) -> str:
     """Add the edits of one call to the plan; the reason if that cannot be done.
 
     `repeats` says what is assumed where some statements of a forward run again, None if they may not.
-    `weights`: what they are listed from, where the name of the list is not bound in time.
+    `weights`: what they are listed from, where the name of the list is not bound in time; `given`: the call, as far as
+    it is read already.
     """
     if turning(event):
         return "it stands in a comprehension or a lambda whose names it uses"
-    call = read(event, module)
+    call = given or read(event, module)
     if isinstance(call, str):
         return call
     call.weights = weights or call.weights
@@ -121,6 +124,10 @@ def plan_gradcall(
     if problem:
         plan.restore(before)
         return problem
+    within = any(id(s) in finder.taken for s in (event.stmt, *event.stmt.ancestors()))
+    if within and (selected := selecting(region, module)):
+        plan.expressions |= selected
+        plan.needs.add("mint")
     for stmt in region.all:
         finder.taken.setdefault(id(stmt), region)
     tier, why = Tier.EXACT, made.form
@@ -147,7 +154,7 @@ def _list_before(call: GradCall, region: Region, finder: Finder) -> None:
 
 def placed(call: GradCall) -> list[Owner]:
     """What the call is with respect to, in the order of its inputs."""
-    owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
+    owners = [Owner("leaf", name, frozenset({name}), starred=call.listed) for name in call.inputs]
     if call.weights is not None:
         owners.append(Owner("list", code(call.weights), None))
     return owners
@@ -320,8 +327,7 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
             return
     if (
         target is not None
-        and call.weights is not None
-        and not call.inputs
+        and (call.weights is not None and not call.inputs or call.listed)
         and not call.first
         and isinstance(target, cst.Name)
     ):

@@ -74,12 +74,15 @@ def write(writer: Writer, call: Call) -> str:
         return write_vjp(writer, call)
     suffix = writer.suffix(call)
     function = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
-    loop = writer.hoist(call)
+    starred = next((o.place for o in call.owners if o.starred), "")
+    loop = None if starred else writer.hoist(call)  # it may be another list in each turn
     stmts = region.all
     outputs = outputs_of(writer, call, stmts)
     params = parameters_of(writer, call, stmts, loop, outputs)
     params = leaves_first(call, params)
     body = body_of(writer, stmts, outputs, call.event)
+    if starred:
+        body.insert(0, Text(f"{starred} = list({starred})"))
     for name in changed_in_place(writer, params, stmts):
         if not alone(name, writer, stmts):
             return f"its forward changes `{name}` in place, which others may hold"

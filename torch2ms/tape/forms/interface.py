@@ -225,12 +225,16 @@ def _unreadable(cell: Value, writer: Writer) -> bool:
 
 
 def leaves_first(call: Call, params: list[str]) -> list[str]:
-    """Leaves that are differentiated by position must be parameters."""
+    """Leaves that are differentiated by position must be parameters; a list of them comes last, one by one."""
+    starred = [o.place for o in call.owners if o.starred]
     missing = [o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place not in params]
-    return params + missing
+    return [n for n in [*params, *missing] if n not in starred] + [f"*{n}" for n in starred]
 
 
 def differentiated_by(writer: Writer, call: Call, params: list[str]) -> str:
+    if starred := next((o.place for o in call.owners if o.starred), ""):
+        first = len(params) - 1  # PyNative gives no gradients of a list
+        return f", tuple(range({f'{first}, {first} + ' if first else ''}len({starred})))"
     positions = [params.index(o.place) for o in call.owners if o.kind == "leaf" and not o.parameter]
     held = [o.place for o in call.owners if o.parameter]
     weights = [f"[{', '.join(held)}]"] if held else []

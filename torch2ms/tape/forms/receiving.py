@@ -76,7 +76,8 @@ def free(name: str, writer: Writer, call: Call) -> bool:
 def graphless(owner: Owner) -> Text:
     """Inside a function that is differentiated, MindSpore's gradients have a graph, which torch's have not."""
     name = owner.variable
-    cut = f"ops.stop_gradient({name})" if owner.kind == "leaf" else f"[ops.stop_gradient(g) for g in {name}]"
+    single = owner.kind == "leaf" and not owner.starred
+    cut = f"ops.stop_gradient({name})" if single else f"[ops.stop_gradient(g) for g in {name}]"
     return Text(f"{name} = {cut}", inner=True)
 
 

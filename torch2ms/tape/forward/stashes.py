@@ -104,7 +104,7 @@ def _constructing(modules: list[ModuleInfo]) -> set[str]:
 
 
 def _layers(modules: list[ModuleInfo]) -> set[str]:
-    """The attributes that some class of the project binds to an `nn.ModuleList` or another layer, and none to a list."""
+    """The attributes that a class of the project binds to an `nn.ModuleList` or another layer, and none to a list."""
     attributes = [(n, v.kind) for m in modules for c in m.classes.values() for n, v in c.attrs.items()]
     return {n for n, kind in attributes if kind in NO_GRAPH} - {n for n, kind in attributes if kind == "list"}
 

@@ -76,6 +76,7 @@ class Owner:
     inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
     unmade: bool = False  # an optimizer that is made after gradients of its parameters were taken
     weights: str = ""  # how its parameters are written, where that is not how its kind has it
+    starred: bool = False  # a leaf that is a list of tensors, which are differentiated one by one
     parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
     stored: bool = False  # its gradients live in an attribute of the optimizer, from one call to the next
     entry: State = LEFT_OVER  # ... and hold this when the scope is entered
