@@ -91,5 +91,7 @@ def _read(info: FunctionInfo) -> Iterator[tuple[str, Value]]:
         value = info.cls.attr(attr) if head == "self" and attr and info.cls is not None else None
         if value is None or f"self.{attr}" in written or value.leaf or value.name in WEIGHTS:
             continue
+        if value.deps <= {f"self.{attr}"}:  # a weight itself, or a buffer in its stead
+            continue
         if value.kind == "tensor" or value.name.startswith("torch.distributions."):
             yield attr, value
