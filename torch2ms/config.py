@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 TARGETS = ("2.7", "2.8", "2.9", "2.10")
-DEVICES = ("portable", "CPU", "GPU", "Ascend")
+HARDWARE = ("CPU", "GPU", "Ascend")
+DEVICES = ("portable", *HARDWARE)
 STYLES = ("functional", "cell")
 STAGES = ("modules", "autograd")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import MISFIT, Choice, Outcome, apply_call, binding_of, returns
-from torch2ms.api.facts import Facts, NoFacts, Use
+from torch2ms.api.facts import Facts, Use
 from torch2ms.api.named import (
     apply_attribute,
     apply_class,
@@ -21,7 +21,6 @@ __all__ = [
     "Choice",
     "Facts",
     "Form",
-    "NoFacts",
     "Outcome",
     "Rule",
     "RuleError",

@@ -76,7 +76,7 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
 
 
 def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
-    receivers = _receivers(rule, original, updated)
+    receivers = _receivers(original, updated)
     problem: BindError | None = None
     for form in rule.forms:
         try:
@@ -105,7 +105,7 @@ def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
 
 
 def _receivers(
-    rule: Rule, original: cst.Call, updated: cst.Call
+    original: cst.Call, updated: cst.Call
 ) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
     """The tensor a method is called on, before and after translation."""
     if type(original.func) is cst.Attribute and type(updated.func) is cst.Attribute:

@@ -152,7 +152,7 @@ _MADE_WITH = ("device", "dtype", "size_average", "reduce", "generator")
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*|tuple")
 
 
-def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
+def apply_class(rule: Rule) -> Outcome:
     """Translate a class that is only named, never called: `isinstance(m, nn.Conv2d)`, annotations, base classes."""
     name = rule.cls or rule.value or ""
     root = rule.main.template.root if rule.main.to is not None else None

@@ -176,9 +176,9 @@ class Rules:
     aliases: dict[str, str]
 
     @classmethod
-    def load(cls, target: str = "2.10", device: str = "portable") -> Rules:
-        """The rules for a MindSpore version and device, read once per process."""
-        return _load(targets.check(target), device)
+    def load(cls, target: str = "2.10") -> Rules:
+        """The rules for a MindSpore version, read once per process."""
+        return _load(targets.check(target))
 
     def find(self, name: str) -> Rule | None:
         """The rule of a torch name, whichever public path it was reached by."""
@@ -219,7 +219,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _load(target: str, device: str) -> Rules:
+def _load(target: str) -> Rules:
     table: dict[str, Rule] = {}
     aliases = _aliases(rules_dir() / "api" / _ALIASES)
     for path in sorted((rules_dir() / "api").glob("*.toml")):

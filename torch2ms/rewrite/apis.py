@@ -168,7 +168,7 @@ def used(
         return work.take(written, left)
     if id(original) in where.classes:
         types = rule.cls == "ms.Tensor" and id(original) in where.asked  # `(torch.FloatTensor, ...)`: of which type
-        named = outcome if types else apply_class(rule, original)
+        named = outcome if types else apply_class(rule)
         if id(original) in where.asked and isinstance(outcome.node, cst.Name) and outcome.node.value == "object":
             todo = "ask for what it can do: hasattr(x, '__getitem__')"
             work.refuse("T2M608", rule.name, "everything is an object", todo)

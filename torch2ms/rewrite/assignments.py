@@ -113,7 +113,7 @@ class Assignments:
                 return rates.written(target, node.value, self.writer)
             if value.name == "param_group_item" and key(target) in FLOATS and type(node.value) is cst.Integer:
                 return self.writer.text(f"{{0}} = {float(node.value.evaluated_value)}", target)
-            if (made := named_settings.written(stmt, target, node.value, self.writer)) is not None:
+            if (made := named_settings.written(target, node.value, self.writer)) is not None:
                 return made
             if held := without_surplus(target, node.value, self.module):
                 self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)

@@ -62,7 +62,7 @@ class Augmented:
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and key(target) == "lr"
         if isinstance(target, cst.Subscript) and value.name == "param_group_item" and not group:
             operator = code(node.operator).strip()
-            return named_settings.written(stmt, target, node.value, self.writer, operator)
+            return named_settings.written(target, node.value, self.writer, operator)
         if not group and not weight:
             if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
                 self.writer.needs.add("ops")

@@ -51,7 +51,7 @@ def _given(project: Project) -> set[int]:
         id(info.scope)
         for module in project.modules.values() for scope in module.scope.walk() for stmt in scope.body.walk()
         for call in stmt.calls
-        if call.args and (info := resolve(call, stmt, scope, module, project)) is not None
+        if call.args and (info := resolve(call, scope, module, project)) is not None
     }  # fmt: skip
 
 

@@ -175,7 +175,7 @@ class _Item:
 
     def _bound_in(self, stmt: Stmt, project: Project) -> bool:
         """A function that is handed the whole binds such an item; what is not seen is assumed not to."""
-        known = [resolve(c, stmt, self.scope, self.module, project) for c in stmt.calls]
+        known = [resolve(c, self.scope, self.module, project) for c in stmt.calls]
         for call in (c for c, info in zip(stmt.calls, known, strict=True) if info is None):
             value = self.module.value(call.func)
             if not isinstance(project.find(value.name, self.module), ClassInfo):

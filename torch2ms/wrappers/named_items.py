@@ -143,7 +143,7 @@ class _Finder:
         """The container, or its key, may be another one after the statement."""
         if {item.place, root(item.place), code(item.key)} & stmt.defs or stores_into(stmt, item.place):
             return True
-        called = (resolve(call, stmt, self.scope, self.module, self.project) for call in stmt.calls)
+        called = (resolve(call, self.scope, self.module, self.project) for call in stmt.calls)
         inner = (s for info in called if info is not None for s in info.scope.body.walk())
         return any(d.rpartition(".")[2] == item.last and "." in d for s in inner for d in _stored(s))
 

@@ -135,7 +135,7 @@ def _calls(module: ModuleInfo, project: Project, steps: set[int]) -> dict[int, c
             value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
             if not isinstance(value, cst.Call) or len(value.args) != 1 or not dotted(value.args[0].value):
                 continue
-            info = resolve(value, stmt, scope, module, project)
+            info = resolve(value, scope, module, project)
             if info is not None and id(info.scope) in steps and value.args[0].star == "":
                 found[id(node)] = value
     return found

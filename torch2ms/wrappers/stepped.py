@@ -86,7 +86,7 @@ def _of_caller(
     for call in stmt.calls:
         if dotted(call.func).rpartition(".")[2] not in names or call is whole and type(stmt.node) is not cst.AugAssign:
             continue
-        info = resolve(call, stmt, scope, module, project)
+        info = resolve(call, scope, module, project)
         given = any(module.value(arg.value).kind == "module" for arg in call.args)
         if info is not None and id(info.scope) in leaving and given and _first(stmt, call, ATTRIBUTES):
             return call if type(stmt.node) is not cst.AugAssign or _apart(stmt.node.target, info, project) else None

@@ -24,8 +24,7 @@ def layer_norm(use: Use) -> Choice:
 
 def kl_loss(use: Use) -> Choice:
     """`nn.KLDivLoss`: MindSpore's passes over the gradients of the target."""
-    varied = getattr(use.facts, "varied_targets", None)
-    if varied is not None and varied("torch.nn.KLDivLoss"):
+    if use.facts.varied_targets("torch.nn.KLDivLoss"):
         return Choice("partial(kl_div, reduction={reduction}, log_target={log_target})")
     assume = "the target is not differentiated"
     if use.value("log_target") is True:

@@ -375,7 +375,7 @@ class InPlace:
         if not shown:
             return self.writer.translated(f"{place}[{WHOLE}] = {text}")
         constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
-        if shown & views.CUT or constant_change and seen.of_buffer(stmt, target, self.writer):
+        if shown & views.CUT or constant_change and seen.of_buffer(target, self.writer):
             self.writer.needs.add("ops")
             stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
             return self.writer.translated(self.whole(place, stopped))

@@ -230,7 +230,7 @@ def leaves_first(call: Call, params: list[str]) -> list[str]:
     return params + missing
 
 
-def differentiated_by(writer: Writer, call: Call, params: list[str]) -> str:
+def differentiated_by(call: Call, params: list[str]) -> str:
     positions = [params.index(o.place) for o in call.owners if o.kind == "leaf" and not o.parameter]
     held = [o.place for o in call.owners if o.parameter]
     weights = [f"[{', '.join(held)}]"] if held else []

@@ -73,7 +73,7 @@ def kept_elsewhere(
             holder = module.value(call.func.value) if base and base != "self" else None  # type: ignore[attr-defined]
             if holder is None or holder.kind not in ("module", "object") or not holder.name:
                 continue
-            info = resolve(call, stmt, stmt.block.scope, module, project)
+            info = resolve(call, stmt.block.scope, module, project)
             for attr, value in _read(info) if info is not None else ():
                 place, home = f"{base}.{attr}", holder.place or base
                 real = frozenset(f"{home}{d[4:]}" for d in value.deps if d.startswith("self."))

@@ -74,7 +74,7 @@ def handovers(project: Project, events: dict[int, list[Event]]) -> dict[int, lis
 def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The function that an optimizer's step is handed."""
     assert isinstance(event.node, cst.Call)
-    return resolve(cst.Call(event.node.args[0].value), event.stmt, scope, module, project)
+    return resolve(cst.Call(event.node.args[0].value), scope, module, project)
 
 
 def has_form(event: Event) -> bool:

@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value, replace
 
@@ -29,10 +29,10 @@ def spread_kept(project: Project) -> None:
             read = {u for s in stmts for u in s.uses if "." in u and u.rpartition(".")[2] in names}
             for stmt in stmts if read else ():
                 for call in stmt.calls:
-                    _leave(stmt, call, read, scope, module, project)
+                    _leave(stmt, call, read, module, project)
 
 
-def _leave(stmt: Stmt, call: cst.Call, read: set[str], scope: Scope, module: ModuleInfo, project: Project) -> None:
+def _leave(stmt: Stmt, call: cst.Call, read: set[str], module: ModuleInfo, project: Project) -> None:
     base, value = dotted(call.func), module.value(call.func)
     if not base or value.kind != "module" or not any(place.startswith(f"{base}.") for place in read):
         return

@@ -93,7 +93,7 @@ class TorchDraws:
             with self.quiet:
                 result = draw(*args, **kwargs)
             if not self.quiet.active and not _from_loader():
-                self._record(kind, label, result, self._parameters(label, args, kwargs, result))
+                self._record(kind, label, result, self._parameters(label, args, kwargs))
             return result
 
         setattr(owner, name, recorded)
@@ -122,7 +122,7 @@ class TorchDraws:
         if not self.again.active:
             self.trace.add("draw", **fields)
 
-    def _parameters(self, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> dict[str, Any]:
+    def _parameters(self, label: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The distribution's parameters where the other side may ask for the same family with other ones."""
 
         def given(position: int, *names: str, default: Any = None) -> Any:
