@@ -195,7 +195,7 @@ def test_partial(name: str, arguments: str, expected: str | None) -> None:
 def test_class_that_is_only_named(name: str, expected: str | None) -> None:
     rule = RULES.find(name)
     assert rule is not None
-    outcome = api.apply_class(rule, cst.parse_expression("it"))
+    outcome = api.apply_class(rule)
     assert (api.code(outcome.node) if outcome.node is not None else None) == expected
 
 
