@@ -12,6 +12,7 @@ HARDWARE = ("CPU", "GPU", "Ascend")
 DEVICES = ("portable", *HARDWARE)
 STYLES = ("functional", "cell")
 STAGES = ("modules", "autograd")
+REPORTS = ("text", "json", "sarif", "markdown", "html")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ KEYS: dict[str, tuple[type, tuple[str, ...]]] = {
     "project-root": (str, ()),
     "jobs": (int, ()),
     "executor": (str, ()),
-    "report": (str, ("text", "json", "sarif", "markdown", "html")),
+    "report": (str, REPORTS),
     "report-file": (str, ()),
 }
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.operands import simple
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.signature import UNKNOWN, Binding, Shape, Signature, literal
-from torch2ms.api.template import simple
 
 
 class Facts:

@@ -7,8 +7,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout, named_settings, rates
 from torch2ms.rewrite.augmented import Augmented

@@ -8,9 +8,9 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
-from torch2ms.api.template import atomic
 from torch2ms.rewrite import named_settings
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views

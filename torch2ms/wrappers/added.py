@@ -14,6 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
@@ -21,7 +22,6 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.forward.choices import own
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "a list of sums fills them behind the loop; assumed: the loop has a turn, or the optimizer would be given zeros"

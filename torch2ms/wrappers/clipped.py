@@ -9,10 +9,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 WHY = "a step without a closure: no caller of the project gives one"

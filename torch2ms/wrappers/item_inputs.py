@@ -15,11 +15,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.boxes import own_nodes
 from torch2ms.wrappers.suites import Made, Suites
 

@@ -11,11 +11,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve, resolved
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.tape.functions.sites import resolve, resolved
 from torch2ms.wrappers.suites import Made, Suites
 
 ENABLE = "torch.enable_grad"

@@ -12,10 +12,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.reach import reached
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 STEP = re.compile(r"\.step\(\s*(?:closure\s*=\s*)?\w+[\w.]*\s*\)\s*[.)\]},]")

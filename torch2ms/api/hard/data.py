@@ -7,7 +7,7 @@ import builtins
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _FROM_NUMPY = "ms.Tensor.from_numpy"

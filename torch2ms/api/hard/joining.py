@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.promotion import promoted
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN
 from torch2ms.api.transforms import is_function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _FIRST = "{params:params}, {lr:lr}, {betas:betas}, {eps:eps}"

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _OLD_TYPES = {

@@ -9,10 +9,10 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import Rules, apply_call
-from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed

@@ -9,11 +9,11 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.liveness import exposed
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.stashes import Stash, feeding, used_among
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.tape.ledger.event import Event
 
 GRAPHS = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that bring a graph along

@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,8 +18,10 @@ from torch.utils.data._utils import fetch as fetching
 
 from torch2ms.verify.sides.samples import own_streams
 from torch2ms.verify.sides.session import Quiet, Session
-from torch2ms.verify.sides.torch_side import TorchSide
 from torch2ms.verify.sides.torch_values import as_pairs, to_array
+
+if TYPE_CHECKING:
+    from torch2ms.verify.sides.torch_side import TorchSide
 
 CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
 OTHERS = ("randint", "randint_like", "randperm", "bernoulli", "multinomial", "poisson")

@@ -161,6 +161,21 @@ def receiving(info: FunctionInfo, call: cst.Call) -> str:
     return dotted(found) if found is not None else ""
 
 
+def bound_arguments(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
+    """The argument of each parameter."""
+    node = info.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    names = [p.name.value for p in [*node.params.posonly_params, *node.params.params]]
+    if receiver(info, call) is not None:
+        names = names[1:]
+    bound: dict[str, cst.Arg] = {}
+    free = iter(names)
+    for arg in call.args:
+        name = arg.keyword.value if arg.keyword is not None else next(free, "")
+        bound[name] = arg
+    return bound
+
+
 def overriding(info: FunctionInfo) -> list[FunctionInfo]:
     """The methods of subclasses that a call may reach instead of the one it is resolved to."""
     return info.cls.overriding(info.name) if info.cls is not None else []
