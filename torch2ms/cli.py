@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from torch2ms import __version__
-from torch2ms.config import DEVICES, STAGES, STYLES, TARGETS, Config, ConfigError
+from torch2ms.config import DEVICES, REPORTS, STAGES, STYLES, TARGETS, Config, ConfigError
 
 DONE, FOUND, FAILED = 0, 1, 2
 # commands that live elsewhere, imported when they are called: name -> (module, attribute, one line for --help)
@@ -176,7 +176,7 @@ def engine_config(options: dict[str, Any]) -> Config:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when something would change or a mark is left.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a construct was refused.")
 @click.option("--force", is_flag=True, help="Replace files that stand in the output folder with other content.")
-@click.option("--report", type=click.Choice(["text", "json", "sarif", "markdown", "html"]), help="Write a full report.")
+@click.option("--report", type=click.Choice(REPORTS), help="Write a full report.")
 @click.option("--report-file", type=click.Path(dir_okay=False), help="Where the report goes; default: standard output.")
 @click.option("-v", "--verbose", is_flag=True, help="List every finding with its reason.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what failed.")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 TARGETS = ("2.7", "2.8", "2.9", "2.10")
-DEVICES = ("portable", "CPU", "GPU", "Ascend")
+HARDWARE = ("CPU", "GPU", "Ascend")
+DEVICES = ("portable", *HARDWARE)
 STYLES = ("functional", "cell")
 STAGES = ("modules", "autograd")
+REPORTS = ("text", "json", "sarif", "markdown", "html")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ KEYS: dict[str, tuple[type, tuple[str, ...]]] = {
     "project-root": (str, ()),
     "jobs": (int, ()),
     "executor": (str, ()),
-    "report": (str, ("text", "json", "sarif", "markdown", "html")),
+    "report": (str, REPORTS),
     "report-file": (str, ()),
 }
 

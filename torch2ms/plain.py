@@ -9,11 +9,8 @@ from __future__ import annotations
 import codecs
 import os
 
-SKIPPED_FOLDERS = frozenset(
-    ".git .hg .svn .tox .nox .venv .eggs .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache .torch2ms_cache "
-    ".idea .vscode __pycache__ node_modules".split()
-)
-PYTHON_SUFFIXES = (".py", ".pyi", ".pyw")
+from torch2ms.kinds import PYTHON_SUFFIXES, kind_of, skipped
+
 UNDERSTOOD = frozenset({"--check", "--no-cache"})  # options that change nothing for files that are left as they are
 
 
@@ -24,12 +21,6 @@ class NotPlain(Exception):
 def mentions_torch(data: bytes) -> bool:
     """The test that comes before any parsing: can this file hold anything of torch?"""
     return b"torch" in data or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # the latter: an error
-
-
-def skipped(folder: str) -> bool:
-    """A folder that is no part of a project: of a tool, or an environment."""
-    name = os.path.basename(folder)
-    return name in SKIPPED_FOLDERS or name.endswith(".egg-info") or os.path.exists(os.path.join(folder, "pyvenv.cfg"))
 
 
 def check_of_plain_files(arguments: list[str]) -> str:
@@ -89,8 +80,6 @@ def _read(path: str, given: bool = False) -> int:
     """1 for a file that counts and does not mention torch."""
     kind = "python"
     if not path.endswith(PYTHON_SUFFIXES) or path.endswith("setup.py"):
-        from torch2ms.tree import kind_of
-
         kind = kind_of(path)
         kind = "python" if given and kind == "other" else kind
     if kind in ("python", "notebook"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from torch2ms.plain import PYTHON_SUFFIXES, skipped
+from torch2ms.kinds import kind_of, skipped
 from torch2ms.source import SourceError, explain_os_error, is_unfinished
 
 
@@ -225,34 +225,6 @@ def _excluded(relative: Path, patterns: Sequence[str]) -> bool:
 def _key(path: Path, base: Path) -> str:
     real = path.parent.resolve() / path.name
     return real.relative_to(base).as_posix() if real.is_relative_to(base) else path.name
-
-
-def kind_of(path: str) -> str:
-    """What a file is to a run, by its name: python, notebook, dependencies, other."""
-    name = os.path.basename(path)
-    if name == "setup.py":  # a list of requirements with a program around it
-        return "dependencies"
-    if name.endswith(PYTHON_SUFFIXES):
-        return "python"
-    suffix = os.path.splitext(name)[1]
-    if suffix == ".ipynb":
-        return "notebook"
-    from torch2ms.dependencies import is_dependency_file
-
-    if is_dependency_file(path):
-        return "dependencies"
-    if not suffix and os.access(path, os.X_OK):
-        return "python" if _has_python_shebang(path) else "other"
-    return "other"
-
-
-def _has_python_shebang(path: str) -> bool:
-    try:
-        with open(path, "rb") as stream:
-            first = stream.readline(200)
-    except OSError:
-        return False
-    return first.startswith(b"#!") and b"python" in first
 
 
 def _link_kind(path: Path, root: Path) -> str:

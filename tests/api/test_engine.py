@@ -123,18 +123,18 @@ def test_every_rule_parses_and_mentions_only_its_parameters() -> None:
 def test_value_use_takes_the_unconditional_form() -> None:
     rule = RULES.find("torch.sigmoid")
     assert rule is not None
-    outcome = api.apply_value(rule, cst.parse_expression("torch.sigmoid"), api.NoFacts())
+    outcome = api.apply_value(rule, cst.parse_expression("torch.sigmoid"), api.Facts())
     assert outcome.node is not None and api.code(outcome.node) == "ops.sigmoid"
 
 
 def test_value_use() -> None:
     rule = RULES.find("torch.relu")
     assert rule is not None
-    outcome = api.apply_value(rule, cst.parse_expression("torch.relu"), api.NoFacts())
+    outcome = api.apply_value(rule, cst.parse_expression("torch.relu"), api.Facts())
     assert outcome.node is not None and api.code(outcome.node) == "ops.relu" and outcome.needs == {"ops"}
     flatten = RULES.find("torch.flatten")
     assert flatten is not None
-    outcome = api.apply_value(flatten, cst.parse_expression("torch.flatten"), api.NoFacts())
+    outcome = api.apply_value(flatten, cst.parse_expression("torch.flatten"), api.Facts())
     assert outcome.node is not None and api.code(outcome.node) == "partial(ops.flatten, start_dim=0)"
 
 
@@ -155,9 +155,9 @@ def test_every_exact_rule_has_a_case() -> None:
 
 def test_no_placeholder_survives() -> None:
     for name, rule in RULES.table.items():
-        outcome = api.apply_value(rule, cst.parse_expression(name), api.NoFacts())
+        outcome = api.apply_value(rule, cst.parse_expression(name), api.Facts())
         assert outcome.node is None or "_placeholder_" not in api.code(outcome.node), name
-        call_outcome = api.apply_call(rule, call(f"{name}(*args)"), call(f"{name}(*args)"), api.NoFacts())
+        call_outcome = api.apply_call(rule, call(f"{name}(*args)"), call(f"{name}(*args)"), api.Facts())
         assert call_outcome.node is None or "_placeholder_" not in api.code(call_outcome.node), name
 
 
@@ -174,7 +174,7 @@ def test_partial(name: str, arguments: str, expected: str | None) -> None:
     rule = RULES.find(name)
     assert rule is not None
     node = call(f"partial(it, {arguments})")
-    outcome = api.apply_partial(rule, node, node, api.NoFacts())
+    outcome = api.apply_partial(rule, node, node, api.Facts())
     assert (api.code(outcome.node) if outcome.node is not None else None) == expected
 
 
@@ -195,7 +195,7 @@ def test_partial(name: str, arguments: str, expected: str | None) -> None:
 def test_class_that_is_only_named(name: str, expected: str | None) -> None:
     rule = RULES.find(name)
     assert rule is not None
-    outcome = api.apply_class(rule, cst.parse_expression("it"))
+    outcome = api.apply_class(rule)
     assert (api.code(outcome.node) if outcome.node is not None else None) == expected
 
 

@@ -16,8 +16,9 @@ import pytest
 
 from tests.cli import browser
 from torch2ms import convert_source
+from torch2ms.config import REPORTS
 from torch2ms.findings import Finding, Result, Tier
-from torch2ms.report import FORMATS, html, markdown, render, sarif
+from torch2ms.report import html, markdown, render, sarif
 from torch2ms.report.scan import torch_names
 from torch2ms.run import Outcome
 from torch2ms.tree import Item
@@ -223,7 +224,7 @@ def output(seen: browser.Look) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", REPORTS)
 def test_reports_from_the_command_line(run: Run, tmp_path: Path, form: str) -> None:
     (tmp_path / "a.py").write_text(SOURCE)
     done = run("convert", "--check", "--report", form, "--report-file", "report", "a.py")

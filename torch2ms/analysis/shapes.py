@@ -160,7 +160,7 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
     if name in _RESHAPING and (method or len(values) > 1):
         return one[0], _sizes(node, values, 0 if method else 1)
     if name in ("arange", "range", "linspace", "logspace", "eye", "randperm", "full", "randint"):
-        return _sequence(name, values, given)
+        return _sequence(name, given)
     if method and name in ("to", "type", "type_as"):
         kinds = [v for v in values if v.kind in ("dtype", "tensor")]
         plain = all(v.kind in ("device", "str", "bool") for v in values) and name == "to"
@@ -308,7 +308,7 @@ def _sizes(node: cst.Call, values: Sequence[Value], start: int = 0) -> int | Non
     return len(plain) if len(plain) > 1 or plain and plain[0].kind == "int" else None
 
 
-def _sequence(name: str, values: Sequence[Value], given: Arguments) -> Shape:
+def _sequence(name: str, given: Arguments) -> Shape:
     if name == "eye":
         return "float32", 2
     if name == "randperm":

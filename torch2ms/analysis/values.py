@@ -73,10 +73,6 @@ class Value(NamedTuple):
         built |= {d for d in self.deps if not d.startswith(("^", "@")) and d != "self"}
         return built | {self.place} if self.place else built
 
-    @property
-    def differentiable(self) -> bool:
-        return bool(self.deps)
-
 
 ARRAY = "array or tensor"  # likewise: NumPy's where the caller gave it, and a tensor that is made where not
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric

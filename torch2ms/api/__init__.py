@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import MISFIT, Choice, Outcome, apply_call, binding_of, returns
-from torch2ms.api.facts import Facts, NoFacts, Use
+from torch2ms.api.apply import MISFIT, Outcome, apply_call, binding_of, returns
+from torch2ms.api.facts import Facts, Use
 from torch2ms.api.named import (
     apply_attribute,
     apply_class,
@@ -18,10 +18,8 @@ from torch2ms.api.signature import literal
 
 __all__ = [
     "MISFIT",
-    "Choice",
     "Facts",
     "Form",
-    "NoFacts",
     "Outcome",
     "Rule",
     "RuleError",

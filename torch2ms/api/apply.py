@@ -8,8 +8,10 @@ from functools import cache
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import children, code
 from torch2ms.api import definitions, detours, reductions, signature, targets, template, untyped
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
@@ -33,19 +35,6 @@ class Outcome:
     returns: str = "unknown"
     twice: str = ""  # the argument that would be evaluated twice, where that is why it was refused
     form: Form | None = None  # the form of the rule that was taken, where one was
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a function of `hard` answers: a target, or a refusal with its reason."""
-
-    to: str | None = None
-    returns: str | None = None
-    assume: str = ""
-    refuse: str = ""
-    todo: str = ""
-    evidence: str | None = None
-    uses: tuple[str, ...] = ()  # parameters written into `to` without a placeholder
 
 
 def refused(rule: Rule, code: str, why: str, todo: str = "", what: str = "") -> Outcome:
@@ -76,7 +65,7 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
 
 
 def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
-    receivers = _receivers(rule, original, updated)
+    receivers = _receivers(original, updated)
     problem: BindError | None = None
     for form in rule.forms:
         try:
@@ -105,7 +94,7 @@ def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
 
 
 def _receivers(
-    rule: Rule, original: cst.Call, updated: cst.Call
+    original: cst.Call, updated: cst.Call
 ) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
     """The tensor a method is called on, before and after translation."""
     if type(original.func) is cst.Attribute and type(updated.func) is cst.Attribute:
@@ -203,7 +192,7 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     if rule.star == "{data}":  # what it is given: `Variable(x, **options)`
         if not updated.args or updated.args[0].star or updated.args[0].keyword is not None:
             return refused(rule, STAR, f"{error} hides which arguments are given", "write the arguments out")
-        node = template.parenthesised(updated.args[0].value)
+        node = parenthesised(updated.args[0].value)
         return Outcome(node, (Finding(ASSUMED, Tier.ASSUMED, rule.name, why),), frozenset(), rule.returns)
     itself = isinstance(updated.func, cst.Attribute) and rule.star == "{self}"  # a layer, which is called as before
     func = updated.func.value if itself else parsed.root.deep_clone()  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import template
 from torch2ms.api.facts import Use
@@ -254,4 +255,4 @@ _NUMBERS = ("other", "exponent", "alpha")
 
 
 def _followed(node: cst.BaseExpression, text: str) -> cst.BaseExpression:
-    return cst.parse_expression(f"{code(template.parenthesised(node))}{text}")
+    return cst.parse_expression(f"{code(parenthesised(node))}{text}")

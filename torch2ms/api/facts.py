@@ -7,31 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.operands import simple
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.signature import UNKNOWN, Binding, Shape, Signature, literal
-from torch2ms.api.template import simple
 
 
-class Facts(Protocol):
-    """What the analysis knows about expressions of the source; every answer may be `unknown`."""
-
-    def kind(self, node: cst.BaseExpression) -> str: ...
-    def rank(self, node: cst.BaseExpression) -> int | None: ...
-    def dtype(self, node: cst.BaseExpression) -> str: ...
-    def varied(self, node: cst.BaseExpression) -> bool: ...
-    def called_with_more(self, name: str, signature: Signature) -> bool: ...
-    def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None: ...
-
-
-class NoFacts:
-    """An analysis that knows nothing."""
+class Facts:
+    """What an analysis knows about expressions of the source; these are the answers of one that knows nothing."""
 
     def kind(self, node: cst.BaseExpression) -> str:
         return "unknown"
+
+    def cls(self, node: cst.BaseExpression) -> str:
+        """The qualified class of a module or a distribution."""
+        return ""
 
     def rank(self, node: cst.BaseExpression) -> int | None:
         return None
@@ -39,14 +32,101 @@ class NoFacts:
     def dtype(self, node: cst.BaseExpression) -> str:
         return ""
 
+    def types_held(self, node: cst.BaseExpression) -> list[str] | None:
+        """The element types of the tensors that a list or a tuple under a name holds."""
+        return None
+
+    def number(self, node: cst.BaseExpression) -> bool:
+        """A number of NumPy, which is no array."""
+        return False
+
+    def odd(self, node: cst.BaseExpression) -> str:
+        """What the source shows of a tensor's elements: that there are none, or NaN among them."""
+        return ""
+
+    def hollow(self, node: cst.BaseExpression) -> bool:
+        """Whether something binds a place to a tensor of one dimension without elements."""
+        return False
+
+    def guessed(self, node: cst.BaseExpression) -> bool:
+        """Whether the kind of an expression is a guess."""
+        return False
+
+    def untyped(self, node: cst.BaseExpression) -> bool:
+        """Whether an element type may be None."""
+        return False
+
+    def nothing(self, node: cst.BaseExpression) -> bool:
+        """Whether a place may hold None."""
+        return False
+
     def varied(self, node: cst.BaseExpression) -> bool:
+        """Whether a gradient flows into it, or may."""
+        return False
+
+    def varied_targets(self, criterion: str) -> bool:
+        """Whether a gradient flows into what a criterion of this class is given second."""
+        return False
+
+    def weight(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression may be a Parameter itself."""
+        return False
+
+    def fresh(self, node: cst.BaseExpression) -> bool:
+        """Whether a layer of torch's own has not been used since it was made."""
+        return True
+
+    def sequential(self, node: cst.BaseExpression) -> bool | None:
+        """Whether a module runs a list of its layers, None where that is not seen."""
+        return None
+
+    def looked_up(self, name: object) -> bool:
+        """Whether the project asks for a layer by its name."""
+        return False
+
+    def decays(self, node: cst.BaseExpression) -> bool:
+        """Whether an optimizer may be given groups of parameters with a weight decay of their own."""
+        return False
+
+    def ranged(self, node: cst.BaseExpression) -> bool:
+        """A name for a `range`, of which MindSpore makes no tensor."""
+        return False
+
+    def columns(self, node: cst.BaseExpression) -> int | None:
+        """How many values a sample of a dataset has, 0 for one that is no tuple, None where it is not seen."""
+        return None
+
+    def iterable(self, node: cst.BaseExpression) -> bool:
+        """A dataset that is iterated, and has no samples to ask for by number."""
         return False
 
     def called_with_more(self, name: str, signature: Signature) -> bool:
+        """Whether something calls what may be this class or function with arguments it could leave out."""
         return False
 
     def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
+        """How many arguments what may be this function gets by place, and which by name."""
         return None
+
+    @property
+    def other_types(self) -> bool:
+        """Something of the project may be given another type than float32."""
+        return True
+
+    @property
+    def single_precision(self) -> bool:
+        """The project names layers that MindSpore does not compute in float64."""
+        return False
+
+    @property
+    def lists_dicts(self) -> bool:
+        """Dicts of layers may be items of other containers."""
+        return False
+
+    @property
+    def pickles(self) -> bool:
+        """The project saves more than the parameters of one cell."""
+        return False
 
 
 _QUESTIONS = (
@@ -154,8 +234,8 @@ class Use:
 
     def cls(self, name: str) -> str:
         """The full name of an argument's class, empty where the analysis does not tell."""
-        node, ask = self.node(name), getattr(self.facts, "cls", None)
-        return str(ask(node)) if ask is not None and node is not None else ""
+        node = self.node(name)
+        return self.facts.cls(node) if node is not None else ""
 
     def rank(self, name: str) -> int | None:
         """The number of dimensions of a tensor argument, None where unknown."""
@@ -169,13 +249,13 @@ class Use:
 
     def number(self, name: str) -> bool:
         """True where an argument is a number of NumPy."""
-        node, ask = self.node(name), getattr(self.facts, "number", None)
-        return node is not None and ask is not None and bool(ask(node))
+        node = self.node(name)
+        return node is not None and self.facts.number(node)
 
     def odd(self, name: str) -> str:
         """What is known of a tensor's elements: `empty`, `one`, `nan` or `below zero`; empty text where nothing is."""
-        node, ask = self.node(name), getattr(self.facts, "odd", None)
-        return str(ask(node)) if ask is not None and node is not None else ""
+        node = self.node(name)
+        return self.facts.odd(node) if node is not None else ""
 
     def varied(self, name: str) -> bool:
         """True where a gradient is known to flow into the argument."""
@@ -184,13 +264,13 @@ class Use:
 
     def guessed(self, name: str) -> bool:
         """True where the kind of an argument is a guess from its name or use."""
-        node, ask = self.node(name), getattr(self.facts, "guessed", None)
-        return node is not None and ask is not None and bool(ask(node))
+        node = self.node(name)
+        return node is not None and self.facts.guessed(node)
 
     def untyped(self, name: str) -> bool:
         """True where an argument is an element type that may be None."""
-        node, ask = self.node(name), getattr(self.facts, "untyped", None)
-        return node is not None and ask is not None and bool(ask(node))
+        node = self.node(name)
+        return node is not None and self.facts.untyped(node)
 
     def simple(self, name: str) -> bool:
         """True where an argument may as well be evaluated twice, or is not there."""
@@ -199,8 +279,8 @@ class Use:
 
     def fresh(self, name: str) -> bool:
         """True where an argument is a layer of torch's own that nothing has used since it was made."""
-        node, ask = self.node(name), getattr(self.facts, "fresh", None)
-        return node is not None and (ask is None or bool(ask(node)))
+        node = self.node(name)
+        return node is not None and self.facts.fresh(node)
 
     def asks(self, name: str) -> bool:
         """A question about the whole project; true where nobody knows."""

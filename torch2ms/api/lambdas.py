@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import ASSUMED, Outcome, apply_call
 from torch2ms.api.facts import Facts
 from torch2ms.api.rules import Rule
 from torch2ms.api.signature import Param, Signature, literal
-from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 
 METHOD = "torch.Tensor."

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import detours, signature, template
 from torch2ms.api.apply import (
@@ -73,7 +74,7 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     if more and (whole := full_value(rule)):
         parsed = template.parse(whole)
         found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it is called with arguments of torch's")
-        return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
+        return Outcome(parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
     if rule.value is None and more and (made := as_called(rule, node, facts)) is not None:
         return made
     if rule.value is not None:
@@ -82,12 +83,12 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         tier = Tier.EXACT if measured and not rule.value_assume else Tier.ASSUMED
         why = f"{rule.value}: {rule.value_assume}" if rule.value_assume else rule.value
         found = Finding(RENAMED if tier is Tier.EXACT else ASSUMED, tier, rule.name, why)
-        return Outcome(template.parenthesised(parsed.root), (found,), needs(parsed), "function")
+        return Outcome(parenthesised(parsed.root), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
     if bare is None and not _by_types(rule) and (whole := full_value(rule)):
         parsed = template.parse(whole)
         found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
-        return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
+        return Outcome(parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
     if bare is None and (made := as_called(rule, node, facts)) is not None:
         return made
     if bare is None or more and bare[2].tier is Tier.ASSUMED:
@@ -107,7 +108,7 @@ def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
         return None
     parsed = template.parse(whole)
     found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
-    func = template.parenthesised(parsed.root.deep_clone())
+    func = parenthesised(parsed.root.deep_clone())
     return Outcome(updated.with_changes(func=func), (found,), needs(parsed), rule.returns)
 
 
@@ -152,7 +153,7 @@ _MADE_WITH = ("device", "dtype", "size_average", "reduce", "generator")
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*|tuple")
 
 
-def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
+def apply_class(rule: Rule) -> Outcome:
     """Translate a class that is only named, never called: `isinstance(m, nn.Conv2d)`, annotations, base classes."""
     name = rule.cls or rule.value or ""
     root = rule.main.template.root if rule.main.to is not None else None

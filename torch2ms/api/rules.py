@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from torch2ms.api import signature, targets, template
+from torch2ms.api import hard, signature, targets, template
 from torch2ms.data import rules_dir
 from torch2ms.findings import Tier
 from torch2ms.packs import Pack, packs
@@ -176,9 +176,9 @@ class Rules:
     aliases: dict[str, str]
 
     @classmethod
-    def load(cls, target: str = "2.10", device: str = "portable") -> Rules:
-        """The rules for a MindSpore version and device, read once per process."""
-        return _load(targets.check(target), device)
+    def load(cls, target: str = "2.10") -> Rules:
+        """The rules for a MindSpore version, read once per process."""
+        return _load(targets.check(target))
 
     def find(self, name: str) -> Rule | None:
         """The rule of a torch name, whichever public path it was reached by."""
@@ -219,7 +219,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _load(target: str, device: str) -> Rules:
+def _load(target: str) -> Rules:
     table: dict[str, Rule] = {}
     aliases = _aliases(rules_dir() / "api" / _ALIASES)
     for path in sorted((rules_dir() / "api").glob("*.toml")):
@@ -330,7 +330,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     short = name.rsplit(".", 1)[-1]
     entry = _named(entry, short)
     forms = tuple(_forms(entry))
-    choose = _hard(entry["code"]) if "code" in entry else None
+    choose = hard.function(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
     texts = {key: entry.get(key, "") for key in ("value_assume", "full", "partial", "star", "base", "hidden")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
@@ -395,9 +395,3 @@ def _method_form(form: Form, to: str | None) -> Form:
         target = re.sub(r"\{" + first + r"(?=[|!}])", "{self", target)
     condition = re.sub(rf"(['\"]){first}\1", "'self'", form.condition)
     return replace(form, sig=rest.strip(), to=target, condition=condition)
-
-
-def _hard(name: str) -> Callable[..., Any]:
-    from torch2ms.api import hard
-
-    return hard.function(name)

@@ -9,18 +9,13 @@ from decimal import Decimal
 import libcst as cst
 
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import definitions
 
 CELL = "FunctionCell"  # the definition that makes a function a layer
 
 Value = cst.BaseExpression | Sequence[cst.Arg]
-
-
-def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
-    from torch2ms.api.template import parenthesised
-
-    return parenthesised(node)
 
 
 def _single(value: Value) -> cst.BaseExpression:
@@ -40,9 +35,8 @@ def tuple_of(value: Value) -> cst.BaseExpression:
     elements: list[cst.BaseElement] = []
     for place, arg in enumerate(value):
         comma = arg.comma if place < len(value) - 1 else cst.MaybeSentinel.DEFAULT
-        elements.append(
-            cst.StarredElement(_operand(arg.value), comma=comma) if arg.star else cst.Element(arg.value, comma=comma)
-        )
+        one = cst.StarredElement(parenthesised(arg.value)) if arg.star else cst.Element(arg.value)
+        elements.append(one.with_changes(comma=comma))
     return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
@@ -76,7 +70,7 @@ def one_minus(value: Value) -> cst.BaseExpression:
     node = _single(value)
     if isinstance(node, (cst.Float, cst.Integer)):
         return cst.parse_expression(str(Decimal(1) - Decimal(node.value.replace("_", ""))))
-    return cst.BinaryOperation(cst.Integer("1"), cst.Subtract(), _operand(node))
+    return cst.BinaryOperation(cst.Integer("1"), cst.Subtract(), parenthesised(node))
 
 
 def as_int(value: Value) -> cst.BaseExpression:
@@ -100,7 +94,7 @@ def negated(value: Value) -> cst.BaseExpression:
     node = _single(value)
     if isinstance(node, cst.Name) and node.value in ("True", "False"):
         return cst.Name("False" if node.value == "True" else "True")
-    return cst.UnaryOperation(cst.Not(), _operand(node))
+    return cst.UnaryOperation(cst.Not(), parenthesised(node))
 
 
 def as_float(value: Value) -> cst.BaseExpression:

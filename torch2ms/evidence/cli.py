@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from torch2ms.config import HARDWARE
+
 if TYPE_CHECKING:
     from torch2ms.evidence.matrix import Row
     from torch2ms.evidence.measure import Versions
 
 DONE, FOUND, FAILED = 0, 1, 2
-DEVICES = ("CPU", "GPU", "Ascend")
 COLUMNS = ("rule", "forms", "probes", "forward", "gradient", "claim", "verdict")
 
 
@@ -27,7 +28,7 @@ def rules() -> None:
 
 
 @rules.command()
-@click.option("--device", type=click.Choice(DEVICES), default="CPU", show_default=True, help="Where MindSpore runs.")
+@click.option("--device", type=click.Choice(HARDWARE), default="CPU", show_default=True, help="Where MindSpore runs.")
 @click.option("--only", default="*", metavar="PATTERN", help="Rules with such a name only: torch.nn.*, softmax.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the matrix as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every rule; otherwise those that do not hold.")

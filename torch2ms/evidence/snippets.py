@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms import api
-from torch2ms.api.signature import Shape, Signature
 from torch2ms.findings import Finding, Tier
 
 ROOTS = {
@@ -60,7 +59,7 @@ INTEGERS, MASKS = ("k", "k1", "k2", "ki", "i", "t"), ("m", "m2")
 
 
 @dataclass
-class Names:
+class Names(api.Facts):
     """Facts for snippets: single-letter inputs are tensors, and results have the kind their rule promises."""
 
     rules: api.Rules
@@ -96,11 +95,9 @@ class Names:
             return name
         return self.classes.get(api.code(node), "")
 
-    def called_with_more(self, name: str, signature: Signature) -> bool:
-        return False  # no snippet keeps a class in a variable
-
-    def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
-        return None
+    def sequential(self, node: cst.BaseExpression) -> bool | None:
+        cls = self.cls(node)
+        return cls == "torch.nn.Sequential" if cls else None
 
     def varied(self, node: cst.BaseExpression) -> bool:
         """The floating inputs are what the cases differentiate by."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, Project
+from torch2ms.analysis.program.sites import Site
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.inlining.candidates import Candidate, calls_of, fits, movable, plain
-from torch2ms.tape.functions.sites import Site
 from torch2ms.wrappers.own_steps import ascends
 
 

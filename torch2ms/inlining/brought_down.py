@@ -17,6 +17,7 @@ import libcst as cst
 
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import abstract
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
@@ -26,7 +27,6 @@ from torch2ms.inlining.folding import Substituted
 from torch2ms.inlining.meanings import translated_names
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
-from torch2ms.tape.functions.sites import abstract
 from torch2ms.tape.ledger.events import find
 from torch2ms.wrappers.suites import Made, Suites
 

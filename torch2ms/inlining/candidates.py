@@ -11,6 +11,7 @@ import libcst as cst
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import Site, abstract, overriding, resolved
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
@@ -18,7 +19,6 @@ from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import bound_names, specialised, unguarded
 from torch2ms.inlining.meanings import free_names, means
-from torch2ms.tape.functions.sites import Site, abstract, overriding, resolved
 
 GRAD = "torch.autograd.grad"
 CALL = "__call__"

@@ -12,12 +12,11 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
+from torch2ms.analysis.program.sites import Site, bound_arguments, overriding, resolved
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain, unasked
-from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.sites import Site, overriding, resolved
 
 MOST = 40  # statements that all the calls together become
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
@@ -98,7 +97,7 @@ def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Cand
     if backward is None:
         return None
     steps = any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "step" for _, c in calls)
-    if steps and not any(_chosen(c, s, scope) for s, c in calls if _backward(c)) and not any(map(_or_plain, sites)):
+    if steps and not any(_chosen(c, scope) for s, c in calls if _backward(c)) and not any(map(_or_plain, sites)):
         return None  # the whole step is here: callers hand the loss on with its graph
     return plain(info, sites, backward.lineno, ends=True)
 
@@ -255,7 +254,7 @@ def _or_plain(site: Site) -> bool:
     return any(_backward(c) and dotted(c.func.value) in given for s in other.stmts for c in s.calls)  # type: ignore[attr-defined]
 
 
-def _chosen(call: cst.Call, stmt: Stmt, scope: Scope) -> bool:
+def _chosen(call: cst.Call, scope: Scope) -> bool:
     """Callers choose what the backward call keeps."""
     return any(root(dotted(a.value)) in scope.params for a in call.args)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 
 from torch2ms.analysis.program.project import FunctionInfo, Plain, Project
+from torch2ms.analysis.program.sites import Site, overriding
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.values import any_overlap
 from torch2ms.inlining.candidates import Candidate, calls_of, fits, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
 from torch2ms.inlining.importing import Importing
 from torch2ms.inlining.meanings import free_names
-from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
 

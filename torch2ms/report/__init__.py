@@ -8,10 +8,8 @@ from typing import cast
 
 from torch2ms.run import Outcome
 
-FORMATS = ("text", "json", "sarif", "markdown", "html")
-
 
 def render(form: str, outcomes: Sequence[Outcome]) -> str:
-    """The report on `outcomes` in one of FORMATS."""
+    """The report on `outcomes` in one of the formats of `config.REPORTS`."""
     module = import_module(f"torch2ms.report.{form}")
     return cast(Callable[[Sequence[Outcome]], str], module.render)(outcomes)

@@ -6,10 +6,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign, qualified
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import changed, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
-from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.inplace.sharing import CONTAINERS
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
@@ -168,7 +168,7 @@ def used(
         return work.take(written, left)
     if id(original) in where.classes:
         types = rule.cls == "ms.Tensor" and id(original) in where.asked  # `(torch.FloatTensor, ...)`: of which type
-        named = outcome if types else apply_class(rule, original)
+        named = outcome if types else apply_class(rule)
         if id(original) in where.asked and isinstance(outcome.node, cst.Name) and outcome.node.value == "object":
             todo = "ask for what it can do: hasattr(x, '__getitem__')"
             work.refuse("T2M608", rule.name, "everything is an object", todo)

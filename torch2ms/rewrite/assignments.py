@@ -7,8 +7,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout, named_settings, rates
 from torch2ms.rewrite.augmented import Augmented
@@ -113,7 +113,7 @@ class Assignments:
                 return rates.written(target, node.value, self.writer)
             if value.name == "param_group_item" and key(target) in FLOATS and type(node.value) is cst.Integer:
                 return self.writer.text(f"{{0}} = {float(node.value.evaluated_value)}", target)
-            if (made := named_settings.written(stmt, target, node.value, self.writer)) is not None:
+            if (made := named_settings.written(target, node.value, self.writer)) is not None:
                 return made
             if held := without_surplus(target, node.value, self.module):
                 self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)

@@ -8,9 +8,9 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
-from torch2ms.api.template import atomic
 from torch2ms.rewrite import named_settings
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
@@ -62,7 +62,7 @@ class Augmented:
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and key(target) == "lr"
         if isinstance(target, cst.Subscript) and value.name == "param_group_item" and not group:
             operator = code(node.operator).strip()
-            return named_settings.written(stmt, target, node.value, self.writer, operator)
+            return named_settings.written(target, node.value, self.writer, operator)
         if not group and not weight:
             if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
                 self.writer.needs.add("ops")

@@ -14,11 +14,11 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import MISFIT
 from torch2ms.api.detours import TYPES
-from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import rates
 from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary

@@ -9,7 +9,6 @@ import libcst as cst
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
-from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.annotations import as_written
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import changed
@@ -46,7 +45,7 @@ class Definitions:
         self.writer = emitter.writer
         self.module = emitter.writer.module
 
-    def function_def(self, stmt: Stmt, node: cst.FunctionDef) -> cst.FunctionDef:
+    def function_def(self, node: cst.FunctionDef) -> cst.FunctionDef:
         scope = self.emitter.by_node[id(node)]
         info = self.module.functions[id(scope)]
         outer, outer_scope = self.writer.differentiated, self.writer.scope
@@ -135,7 +134,7 @@ class Definitions:
             found += parts
         return found
 
-    def class_def(self, stmt: Stmt, node: cst.ClassDef) -> cst.ClassDef:
+    def class_def(self, node: cst.ClassDef) -> cst.ClassDef:
         scope = self.emitter.by_node[id(node)]
         cls = self.module.classes[node.name.value]
         if cls.scope.node is not node and (cls.kind == "module" or node.bases):

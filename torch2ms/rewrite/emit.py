@@ -292,9 +292,9 @@ class Emitter:
         node = stmt.node
         self.writer.line = stmt.lineno
         if type(node) is cst.FunctionDef:
-            return self.definitions.function_def(stmt, node), ()
+            return self.definitions.function_def(node), ()
         if type(node) is cst.ClassDef:
-            return self.definitions.class_def(stmt, node), ()
+            return self.definitions.class_def(node), ()
         changes: dict[str, object] = {}
         if type(node) is cst.If or type(node) is cst.While:
             changes["test"] = layout.bare(node.test, self.writer.expression(node.test))

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import SEQUENCE, UNTYPED
+from torch2ms.api.facts import Facts
 from torch2ms.api.signature import Shape, Signature
 from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.layers.sequentials import is_sequential
@@ -60,7 +61,7 @@ LABELS = re.compile(
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
-class ModuleFacts:
+class ModuleFacts(Facts):
     """Answers for the expressions of one module."""
 
     def __init__(self, project: Project, module: ModuleInfo) -> None:

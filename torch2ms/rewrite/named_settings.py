@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Tier
@@ -53,7 +52,7 @@ def read(node: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.
     return cst.parse_expression(f'({held}.item() if {key} == "{RATE}" else {held})')
 
 
-def written(stmt: Stmt, target: cst.Subscript, value: cst.BaseExpression, writer: Writer, operator: str = "") -> list[
+def written(target: cst.Subscript, value: cst.BaseExpression, writer: Writer, operator: str = "") -> list[
     cst.BaseStatement
 ] | None:
     """The setting gets another value; `operator`: it is changed by one."""

@@ -10,8 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.template import atomic
 from torch2ms.rewrite.inplace.callers import key
 
 if TYPE_CHECKING:

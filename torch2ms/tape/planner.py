@@ -36,8 +36,9 @@ from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
 from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.handing import Handed, own_value
-from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
+from torch2ms.tape.functions.lifting import called_events, lifted
 from torch2ms.tape.functions.own_steps import around_torchs
+from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.event import Event

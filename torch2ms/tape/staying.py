@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.forward.unseen import unseen_steps
-from torch2ms.tape.functions.lifting import Lifting
+from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
 from torch2ms.tape.plan import Plan

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from torch2ms.config import STYLES, TARGETS, Config
+from torch2ms.config import HARDWARE, STYLES, TARGETS, Config
 
 if TYPE_CHECKING:
     from torch2ms.verify.reporting.report import Report
     from torch2ms.verify.runner import Case
     from torch2ms.verify.verification import Run
 
-DEVICES = ("CPU", "GPU", "Ascend")
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -30,7 +29,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--steps", type=click.IntRange(min=1), help="Stop both sides after this many optimizer steps.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report as JSON (- for stdout).")
 @click.option("--html", "html_path", type=FILE, help="Write the report as one HTML file.")
-@click.option("--device", type=click.Choice(DEVICES), default="CPU", help="Where the MindSpore side runs.")
+@click.option("--device", type=click.Choice(HARDWARE), default="CPU", help="Where the MindSpore side runs.")
 @click.option("--torch-device", type=click.Choice(["cpu", "cuda", "npu"]), default="cpu", help="What torch may use.")
 @click.option("--result", "results", multiple=True, metavar="NAME", help="A top-level variable that must be equal.")
 @click.option("--float64", is_flag=True, help="Measure both sides against torch in double precision in any case.")

@@ -14,7 +14,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from torch2ms.verify.comparison.compare import Comparison
+from torch2ms.verify.comparison.compare import compare
 from torch2ms.verify.comparison.noise import ROUNDING, Noise, confirmed, tiny
 from torch2ms.verify.reporting.report import Problem, Report
 from torch2ms.verify.runner import Case
@@ -91,7 +91,7 @@ def replay(recording: Path, case: Case, run: Run = run) -> Report:
     with tempfile.TemporaryDirectory(prefix="torch2ms-verify-") as name:
         outcome = run(job, Path(name))
     if ran(report, "mindspore", outcome) and outcome.trace:
-        Comparison(trace, outcome.trace, report).run()
+        compare(trace, outcome.trace, report)
         report.notes += [report.uneven] if report.uneven else []
         for number in report.printed:  # torch is not here to tell whether it prints the same twice
             report.notes.append(f"printed line {number} differs")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch2ms.config import HARDWARE
 from torch2ms.verify.reporting.report import Report, cli_table
 from torch2ms.verify.sides.process import Job, run
 from torch2ms.verify.verification import Run, Verification
 
-DEVICES = ("CPU", "GPU", "Ascend")
 TORCH_DEVICES = ("cpu", "cuda", "npu")
 MODES = ("pynative", "graph", "both")
 
@@ -64,8 +64,8 @@ class Case:
 
     def jobs(self) -> tuple[Job, Job]:
         """What to run on either side."""
-        if self.device not in DEVICES:
-            raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {self.device!r}")
+        if self.device not in HARDWARE:
+            raise ValueError(f"device must be one of {', '.join(HARDWARE)}, not {self.device!r}")
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         if self.torch_device not in TORCH_DEVICES:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torch2ms.verify.comparison.compare import Comparison
+from torch2ms.verify.comparison.compare import compare
 from torch2ms.verify.comparison.locate import locate
 from torch2ms.verify.comparison.noise import KERNELS, ROUNDING, candidates, confirmed
 from torch2ms.verify.comparison.numbers import FLOAT32, aligned, different_lines, printed_numbers, writes_by_itself
@@ -39,7 +39,7 @@ class Verification:
         self.traces = self._both(self.report, self.left, self.right)
         if self.traces is None:
             return self.report
-        Comparison(*self.traces, self.report).run()
+        compare(*self.traces, self.report)
         if not self.report.agrees:
             self._without_noise()
             self._before_chaos()
@@ -91,7 +91,7 @@ class Verification:
         traces = self._both(fresh, left, right)
         if traces is None:
             return False
-        self.report, self.traces = Comparison(*traces, fresh).run(), traces
+        self.report, self.traces = compare(*traces, fresh), traces
         return True
 
     def _before_chaos(self) -> None:
@@ -106,7 +106,7 @@ class Verification:
         disturbed = self._torch(perturb=KERNELS).trace
         if disturbed is None:
             return
-        scratch = Comparison(self.traces[0], disturbed, Report("torch", "torch")).run()
+        scratch = compare(self.traces[0], disturbed, Report("torch", "torch"))
         moved = [p for p in scratch.problems if p.step and p.what.startswith(("loss", "gradient"))]
         lost = min((problem.step for problem in moved), default=first + 1)
         if not 2 <= lost <= first:
@@ -144,7 +144,7 @@ class Verification:
             self._judge(f"printed line {number}", f"torch {torch}, mindspore {mindspore}", number in unstable)
         scratch = Report("torch", "torch")
         if again.trace is not None:
-            Comparison(traces[0], again.trace, scratch).run()
+            compare(traces[0], again.trace, scratch)
         proven = bool(PROOF & report.compared.keys())
         for name, text in report.suspected.items():
             if again.trace is None or name in scratch.suspected:
@@ -173,7 +173,7 @@ class Verification:
         fresh = Report(self.report.original, self.report.translated)
         fresh.asked = self.report.asked
         fresh.stdout, fresh.stderr, fresh.sources = self.report.stdout, self.report.stderr, self.report.sources
-        Comparison(*self.traces, fresh, reference).run()
+        compare(*self.traces, fresh, reference)
         fresh.noise = self.report.noise
         fresh.notes += [note for note in self.report.notes if note not in fresh.notes]
         self.report = fresh

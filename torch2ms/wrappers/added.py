@@ -14,6 +14,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
@@ -21,7 +22,6 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.forward.choices import own
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "a list of sums fills them behind the loop; assumed: the loop has a turn, or the optimizer would be given zeros"
@@ -207,7 +207,7 @@ def _elsewhere(
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
     if "clip_grad" in method or method == "unscale_":
         return False
-    info = resolve(call, stmt, scope, module, project)
+    info = resolve(call, scope, module, project)
     if info is None and method in TAPE:
         whose = module.value(call.func.value)  # type: ignore[attr-defined]
         places = {p for p in (whose.deps if method == "backward" else whose.owns or ()) if not p.startswith("@")}
@@ -242,7 +242,7 @@ def _uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
             method = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
             if method in TAPE or "clip_grad" in method:
                 return True
-            other = resolve(call, stmt, info.scope, info.module, project)
+            other = resolve(call, info.scope, info.module, project)
             if other is not None and (deep == 0 or _uses_gradients(other, project, deep - 1)):
                 return True
     return False

@@ -195,7 +195,7 @@ def untouched(
     box: Box, aliases: set[str], module: ModuleInfo, project: Project, elsewhere: list[tuple[int, str, str]]
 ) -> bool:
     """Note which of its keys other classes and functions may fill; False where they make another dict of it."""
-    own = _relatives(box, module, project)
+    own = _relatives(box, module)
     here = id(box.scope.cls) if box.place.startswith("self.") else id(box.scope)
     last = box.place.rpartition(".")[2]
     for scope_id, place, key in elsewhere:
@@ -264,7 +264,7 @@ def put_elsewhere(project: Project) -> list[tuple[int, str, str]]:
     return found
 
 
-def _relatives(box: Box, module: ModuleInfo, project: Project) -> set[int]:
+def _relatives(box: Box, module: ModuleInfo) -> set[int]:
     """The scopes of the classes whose `self` may be the one that has the box; its own scope for other names."""
     if not box.place.startswith("self."):
         return {id(box.scope)}

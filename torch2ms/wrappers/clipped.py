@@ -9,10 +9,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
@@ -56,7 +56,7 @@ class _Clipping(Suites):
         for stmt in scope.body.walk():
             returned = stmt.node.value if type(stmt.node) is cst.Return else None
             if type(returned) is cst.Call:
-                info = resolve(returned, stmt, scope, self.module, self.project)
+                info = resolve(returned, scope, self.module, self.project)
                 if info is not None and clips(info, self.project):
                     self.name(stmt, returned, scope)
 
@@ -94,7 +94,7 @@ def clips(info: FunctionInfo, project: Project, depth: int = 3) -> bool:
             value = info.module.value(call.func)
             if value.kind == "api" and value.name in CLIPS:
                 return True
-            inner = resolve(call, stmt, info.scope, info.module, project) if depth else None
+            inner = resolve(call, info.scope, info.module, project) if depth else None
             if inner is not None and inner is not info and clips(inner, project, depth - 1):
                 return True
     return False

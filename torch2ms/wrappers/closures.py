@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 WHY = "a step without a closure: no caller of the project gives one"
@@ -51,7 +51,7 @@ def _given(project: Project) -> set[int]:
         id(info.scope)
         for module in project.modules.values() for scope in module.scope.walk() for stmt in scope.body.walk()
         for call in stmt.calls
-        if call.args and (info := resolve(call, stmt, scope, module, project)) is not None
+        if call.args and (info := resolve(call, scope, module, project)) is not None
     }  # fmt: skip
 
 

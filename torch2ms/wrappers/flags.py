@@ -58,7 +58,7 @@ def _late(module: ModuleInfo) -> dict[int, str]:
             name = flag(stmt.node)
             if name and not stmt.off and isinstance(name, cst.Attribute) and (made := _made(name, stmt, module)):
                 found |= {id(made.node): dotted(name), id(stmt.node): ""}
-            if name and not stmt.off and isinstance(name, cst.Name) and _used_before(name.value, stmt, scope, module):
+            if name and not stmt.off and isinstance(name, cst.Name) and _used_before(name.value, stmt, scope):
                 value = module.value(name)
                 graph = any(not d.startswith("@") and d != name.value for d in value.deps)
                 if value.kind == "tensor" and not graph and name.value not in scope.params:
@@ -96,7 +96,7 @@ def flag(node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def _used_before(name: str, late: Stmt, scope: Scope, module: ModuleInfo) -> bool:
+def _used_before(name: str, late: Stmt, scope: Scope) -> bool:
     """Something was computed from the tensor since it was made, and nothing else holds it by then."""
     before = [s for s in scope.body.walk() if s.number < late.number and not s.blocks]
     made = [s.number for s in before if name in s.defs]

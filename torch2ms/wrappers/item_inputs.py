@@ -15,11 +15,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.boxes import own_nodes
 from torch2ms.wrappers.suites import Made, Suites
 
@@ -175,7 +175,7 @@ class _Item:
 
     def _bound_in(self, stmt: Stmt, project: Project) -> bool:
         """A function that is handed the whole binds such an item; what is not seen is assumed not to."""
-        known = [resolve(c, stmt, self.scope, self.module, project) for c in stmt.calls]
+        known = [resolve(c, self.scope, self.module, project) for c in stmt.calls]
         for call in (c for c, info in zip(stmt.calls, known, strict=True) if info is None):
             value = self.module.value(call.func)
             if not isinstance(project.find(value.name, self.module), ClassInfo):

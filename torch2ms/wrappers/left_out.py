@@ -11,11 +11,11 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolved
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.functions.sites import resolved
 from torch2ms.tape.ledger.clears import for_some, grads_of
 from torch2ms.tape.ledger.pairs import paired
 from torch2ms.tape.uses.skipping import FLAG

@@ -10,10 +10,9 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import Site, bound_arguments, resolved
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.inlining.candidates import Candidate, named
-from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.sites import Site, resolved
 from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.(?:named_)?parameters *[,)]")

@@ -14,12 +14,12 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant
 from torch2ms.inlining.candidates import ONCE
 from torch2ms.rewrite import layout
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.boxes import own_nodes
 from torch2ms.wrappers.keyed import stores_into
 from torch2ms.wrappers.suites import Made, Suites
@@ -143,7 +143,7 @@ class _Finder:
         """The container, or its key, may be another one after the statement."""
         if {item.place, root(item.place), code(item.key)} & stmt.defs or stores_into(stmt, item.place):
             return True
-        called = (resolve(call, stmt, self.scope, self.module, self.project) for call in stmt.calls)
+        called = (resolve(call, self.scope, self.module, self.project) for call in stmt.calls)
         inner = (s for info in called if info is not None for s in info.scope.body.walk())
         return any(d.rpartition(".")[2] == item.last and "." in d for s in inner for d in _stored(s))
 

@@ -106,7 +106,7 @@ def _given(
             if key in idle and (info.name in said or _elsewhere(info, project)):
                 found[key] = idle[key]
             elif key in idle:
-                own = (_by(c, info, around, m, idle) for m, around, c in calls if _names(c, info, m))
+                own = (_by(c, info, around, idle) for m, around, c in calls if _names(c, info, m))
                 if names := frozenset().union(*own):
                     found[key] = names & idle[key]
     return {key: names for key, names in found.items() if names}
@@ -139,7 +139,7 @@ def _names(call: cst.Call, info: FunctionInfo, module: ModuleInfo) -> bool:
 
 
 def _by(
-    call: cst.Call, info: FunctionInfo, around: FunctionInfo | None, module: ModuleInfo, idle: Options
+    call: cst.Call, info: FunctionInfo, around: FunctionInfo | None, idle: Options
 ) -> frozenset[str]:
     """The options that a call gives, or may give."""
     node = info.scope.node

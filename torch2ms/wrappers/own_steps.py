@@ -11,11 +11,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.sites import resolve, resolved
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.tape.functions.sites import resolve, resolved
 from torch2ms.wrappers.suites import Made, Suites
 
 ENABLE = "torch.enable_grad"
@@ -135,7 +135,7 @@ def _calls(module: ModuleInfo, project: Project, steps: set[int]) -> dict[int, c
             value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
             if not isinstance(value, cst.Call) or len(value.args) != 1 or not dotted(value.args[0].value):
                 continue
-            info = resolve(value, stmt, scope, module, project)
+            info = resolve(value, scope, module, project)
             if info is not None and id(info.scope) in steps and value.args[0].star == "":
                 found[id(node)] = value
     return found

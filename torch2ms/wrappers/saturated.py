@@ -14,8 +14,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites
 

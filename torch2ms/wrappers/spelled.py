@@ -13,10 +13,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.api.named import takes_as_written
 from torch2ms.api.rules import Rules
-from torch2ms.api.template import parenthesised
 from torch2ms.wrappers.suites import Suites
 
 TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",

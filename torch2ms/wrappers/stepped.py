@@ -12,10 +12,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.reach import reached
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 STEP = re.compile(r"\.step\(\s*(?:closure\s*=\s*)?\w+[\w.]*\s*\)\s*[.)\]},]")
@@ -86,7 +86,7 @@ def _of_caller(
     for call in stmt.calls:
         if dotted(call.func).rpartition(".")[2] not in names or call is whole and type(stmt.node) is not cst.AugAssign:
             continue
-        info = resolve(call, stmt, scope, module, project)
+        info = resolve(call, scope, module, project)
         given = any(module.value(arg.value).kind == "module" for arg in call.args)
         if info is not None and id(info.scope) in leaving and given and _first(stmt, call, ATTRIBUTES):
             return call if type(stmt.node) is not cst.AugAssign or _apart(stmt.node.target, info, project) else None

@@ -14,7 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
@@ -142,12 +142,12 @@ def _loops(module: ModuleInfo) -> dict[int, list[Turn]]:
     found: dict[int, list[Turn]] = {}
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            if type(stmt.node) is cst.For and not stmt.off and (turns := _turns(stmt, scope, module)):
+            if type(stmt.node) is cst.For and not stmt.off and (turns := _turns(stmt, module)):
                 found[id(stmt.node)] = turns
     return found
 
 
-def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> list[Turn]:
+def _turns(stmt: Stmt, module: ModuleInfo) -> list[Turn]:
     """What the names of a loop stand for in each turn; nothing where it is not such a loop."""
     node = stmt.node
     assert isinstance(node, cst.For)

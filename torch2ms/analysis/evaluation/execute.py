@@ -70,7 +70,7 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
         if value.kind in LIVING:  # `opt = self.opt = SGD(...)`: one thing, which lives at the first of the places
             value = ev.memo.get(id(target.target), value)
     if value.kind in twins.CHANGED:
-        twins.note(stmt, node, value, ev)
+        twins.note(stmt, node, ev)
     if value.kind == "unknown" and type(node.value) is cst.Call:
         taken_for(ev.memo.get(id(node.targets[0].target), UNKNOWN), node.value, ev)
     if ev.module.annotated and (was := ev.module.annotated.get(id(node.targets[0].target))) is not None:

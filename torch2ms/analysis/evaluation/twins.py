@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHANGED = {"list", "dict", "params", "named_params"}  # kinds that are changed in place
 
 
-def note(stmt: Stmt, node: cst.Assign, value: Value, ev: Evaluator) -> None:
+def note(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
     """An assignment gives a container a name: the one it had, if any, means the same from now on."""
     targets = [dotted(t.target) for t in node.targets]
     for place in targets:

@@ -42,7 +42,6 @@ TENSOR_METHODS = {
     "scatter_add_", "bernoulli_", "exponential_", "relu_", "sigmoid_", "tanh_", "floor_", "round_", "reciprocal_",
 }  # fmt: skip
 MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well
-STATEFUL = {"item", "tolist"}
 WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood
 PERHAPS_PLACES = {"max", "min", "median", "nanmedian"}  # ... where they are given a dimension
 ALWAYS_TUPLES = {

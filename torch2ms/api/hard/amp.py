@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _GROWTH = ("growth_factor", "backoff_factor")

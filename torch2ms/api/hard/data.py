@@ -7,7 +7,7 @@ import builtins
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _FROM_NUMPY = "ms.Tensor.from_numpy"
@@ -38,8 +38,8 @@ def loader(use: Use) -> Choice:
 
 
 def _iterable(use: Use) -> bool:
-    node, ask = use.node("dataset"), getattr(use.facts, "iterable", None)
-    return ask is not None and node is not None and bool(ask(node))
+    node = use.node("dataset")
+    return node is not None and use.facts.iterable(node)
 
 
 def _refused(use: Use) -> Choice | None:
@@ -51,8 +51,8 @@ def _refused(use: Use) -> Choice | None:
 
 def _may_be_none(use: Use) -> bool:
     """A sampler that is only there in some runs: without one MindSpore shuffles unless told not to."""
-    node, ask = use.node("sampler"), getattr(use.facts, "nothing", None)
-    return ask is not None and node is not None and bool(ask(node))
+    node = use.node("sampler")
+    return node is not None and use.facts.nothing(node)
 
 
 def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
@@ -145,9 +145,8 @@ def _array(node: cst.BaseExpression) -> str:
 
 def _columns(use: Use) -> tuple[list[str] | None, str]:
     """The names of the columns, None for a bare value; and what they assume."""
-    ask = getattr(use.facts, "columns", None)
     node = use.node("dataset")
-    count = ask(node) if ask is not None and node is not None else None
+    count = use.facts.columns(node) if node is not None else None
     if count == 0:
         return None, ""
     if count is None:

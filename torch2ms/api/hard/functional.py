@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 
@@ -24,8 +24,7 @@ def layer_norm(use: Use) -> Choice:
 
 def kl_loss(use: Use) -> Choice:
     """`nn.KLDivLoss`: MindSpore's passes over the gradients of the target."""
-    varied = getattr(use.facts, "varied_targets", None)
-    if varied is not None and varied("torch.nn.KLDivLoss"):
+    if use.facts.varied_targets("torch.nn.KLDivLoss"):
         return Choice("partial(kl_div, reduction={reduction}, log_target={log_target})")
     assume = "the target is not differentiated"
     if use.value("log_target") is True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.promotion import promoted
 
@@ -19,9 +19,8 @@ def joined(use: Use) -> Choice:
     elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
     types = _types(use)
     common = promoted(set(types)) if all(types) and len(set(types)) > 1 else ""
-    hollow = getattr(use.facts, "hollow", None)
     ranks = {use.facts.rank(e.value) for e in elements if isinstance(e, cst.Element)}
-    if name == "cat" and hollow and ranks != {1} and any(hollow(e.value) for e in elements):
+    if name == "cat" and ranks != {1} and any(use.facts.hollow(e.value) for e in elements):
         return Choice("joined({tensors}, {dim:axis})")
     if name == "stack" and types and set(types) == {"bfloat16"}:  # of which MindSpore makes no stack on CPU
         return Choice(f"ops.stack([part.astype(ms.float32) for part in {{tensors}}]{axis}).astype(ms.bfloat16)")
@@ -33,9 +32,8 @@ def _types(use: Use) -> list[str]:
     """The element types of the tensors in a list, "" where one is not seen."""
     node = use.node("tensors")
     elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
-    held = getattr(use.facts, "types_held", None)
-    if held and isinstance(node, cst.Name):
-        return list(held(node))
+    if isinstance(node, cst.Name) and (held := use.facts.types_held(node)) is not None:
+        return held
     return [use.facts.dtype(e.value) if isinstance(e, cst.Element) else "" for e in elements]
 
 

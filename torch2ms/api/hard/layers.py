@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN
 from torch2ms.api.transforms import is_function
@@ -283,10 +283,9 @@ def module_type(use: Use) -> Choice:
 
 def _of_type(use: Use, name: str, target: str, uses: tuple[str, ...]) -> Choice:
     kind = _TYPES.get(name, name)
-    others = getattr(use.facts, "other_types", True)
-    if kind == "float32" and not others:
+    if kind == "float32" and not use.facts.other_types:
         return Choice("{self}", uses=uses, assume="its parameters are float32, as cells make them")
-    if kind == "float64" and getattr(use.facts, "single_precision", False):
+    if kind == "float64" and use.facts.single_precision:
         return Choice(
             refuse="MindSpore's convolutions, recurrent cells, BatchNorm and SGD do not compute in float64",
             todo="keep float32",
@@ -299,7 +298,7 @@ def _of_type(use: Use, name: str, target: str, uses: tuple[str, ...]) -> Choice:
 def module_to(use: Use) -> Choice:
     """`net.to(device)` goes; a cell keeps the element type it was made with."""
     if use.kind("target") == "tensor":
-        if not getattr(use.facts, "other_types", True):
+        if not use.facts.other_types:
             return Choice("{self}", uses=("target",), assume="the tensor is float32, as the parameters of cells are")
         return Choice(refuse="the tensor has a place and an element type", todo="write the element type")
     node = use.node("dtype") or use.node("target")
@@ -378,7 +377,7 @@ def _as_list(use: Use) -> str:
 def _one(use: Use, name: str) -> str:
     """How a single layer becomes a cell."""
     node = use.node(name)
-    made = _class(node, use) if isinstance(node, (cst.Name, cst.Attribute)) else ""
+    made = use.facts.cls(node) if isinstance(node, (cst.Name, cst.Attribute)) else ""
     return "celled|as_cell" if made.startswith("torch.nn.") and made.endswith("Loss") else "celled"
 
 
@@ -388,14 +387,9 @@ def _held(use: Use) -> list[cst.BaseExpression]:
     return [e.value for e in node.elements] if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else []
 
 
-def _class(node: cst.BaseExpression, use: Use) -> str:
-    ask = getattr(use.facts, "cls", None)
-    return str(ask(node)) if ask is not None else ""
-
-
 def _named_losses(use: Use) -> bool:
     """Losses that have names are held, and nothing else that has: some losses are functions in MindSpore."""
-    named = [_class(node, use) for node in _held(use) if isinstance(node, (cst.Name, cst.Attribute))]
+    named = [use.facts.cls(node) for node in _held(use) if isinstance(node, (cst.Name, cst.Attribute))]
     return bool(named) and all(name.startswith("torch.nn.") and name.endswith("Loss") for name in named)
 
 
@@ -405,8 +399,7 @@ def cell_dict(use: Use) -> Choice:
     plain = isinstance(node, cst.Dict) and not any(w in code(node) for w in ("Sequential", "ModuleList", "ModuleDict"))
     several = {f"torch.nn.{name}" for name in ("Sequential", "ModuleList", "ModuleDict")}
     each = "|each_celled" if _named_losses(use) else ""
-    listed = getattr(use.facts, "lists_dicts", False)
-    if not plain or listed or any(_class(held, use) in several for held in _held(use)):
+    if not plain or use.facts.lists_dicts or any(use.facts.cls(held) in several for held in _held(use)):
         return Choice(f"ModuleDict({{modules|celled{each}}})")
     if each:
         return Choice("nn.CellDict({modules|celled|each_celled})")
@@ -417,13 +410,11 @@ def add_module(use: Use) -> Choice:
     """`net.add_module(name, layer)`: a SequentialCell runs only what was appended to it."""
     cls = use.cls("self")
     if cls == "torch.nn.Sequential":
-        looked_up = getattr(use.facts, "looked_up", None)
-        if looked_up and looked_up(use.value("name")):
+        if use.facts.looked_up(use.value("name")):
             return Choice("set_cell({self}, {name}, {module})", evidence="pass")
         return Choice("{self}.append({module})", uses=("name",), assume="nothing looks the layer up by its name")
     # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
-    held, ask = use.node("self"), getattr(use.facts, "sequential", None)
-    listless = ask(held) is False if ask is not None and held is not None else bool(cls)
-    if listless:  # it runs no list of its layers
+    held = use.node("self")
+    if held is not None and use.facts.sequential(held) is False:  # it runs no list of its layers
         return Choice("setattr({self}, {name}, {module})", evidence="pass")
     return Choice("set_cell({self}, {name}, {module})")

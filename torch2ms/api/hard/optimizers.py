@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _FIRST = "{params:params}, {lr:lr}, {betas:betas}, {eps:eps}"
@@ -19,9 +19,8 @@ def adam(use: Use) -> Choice:
         return Choice(
             f"optim.AdamW({_FIRST}, weight_decay={{weight_decay|as_float!}}, {_LAST})", uses=("decoupled_weight_decay",)
         )
-    decays = getattr(use.facts, "decays", None)
     params = use.node("params")
-    grouped = decays is not None and params is not None and decays(params)
+    grouped = params is not None and use.facts.decays(params)
     if not grouped and (not use.given("weight_decay") or use.value("weight_decay") == 0):
         return Choice(f"optim.AdamW({_FIRST}, weight_decay=0.0, {_LAST})", uses=("weight_decay",))
     return Choice(f"AdamL2({_FIRST}, {{weight_decay|as_float:weight_decay}}, {_LAST})")

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _WRITTEN_OUT = Choice("einsum({equation}, {*operands})")  # MindSpore's own does not run on every device

@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _PARAMETERS = (".parameters_dict()", ".state_dict()")
@@ -24,7 +24,7 @@ def save(use: Use) -> Choice:
     if use.kind("obj") == "module":
         todo = "save its parameters: ms.save_checkpoint(net, path)"
         return Choice(refuse="a cell cannot be pickled whole", todo=todo)
-    if _pickles(use) or isinstance(before, cst.Dict):
+    if use.facts.pickles or isinstance(before, cst.Dict):
         return Choice("save_object({obj}, {f})", assume="it is no cell" if use.kind("obj") == "unknown" else "")
     if isinstance(before, cst.Call) and "{" not in after:
         for ending in _PARAMETERS:
@@ -35,10 +35,6 @@ def save(use: Use) -> Choice:
 
 def load(use: Use) -> Choice:
     """`torch.load(path)`, from the kind of file that the project saves."""
-    if _pickles(use):
+    if use.facts.pickles:
         return Choice("load_object({f})", assume=PICKLED)
     return Choice("ms.load_checkpoint({f|ckpt})", assume=OWN_FILES)
-
-
-def _pickles(use: Use) -> bool:
-    return bool(getattr(use.facts, "pickles", False))

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import Choice
+from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
 _OLD_TYPES = {
@@ -85,12 +85,8 @@ def clone(use: Use) -> Choice:
     """`x.clone()`: the copy of a Parameter is cut from its graph in MindSpore, that of a tensor is not."""
     name = "input" if use.passed("input") else "self"
     node = use.node(name)
-    weight = getattr(use.facts, "weight", None)
-    return Choice(
-        f"ops.deepcopy({{{name}}})"
-        if weight is not None and node is not None and weight(node)
-        else f"{{{name}}}.copy()"
-    )
+    weight = node is not None and use.facts.weight(node)
+    return Choice(f"ops.deepcopy({{{name}}})" if weight else f"{{{name}}}.copy()")
 
 
 def typed(use: Use) -> Choice:
@@ -109,12 +105,8 @@ def typed(use: Use) -> Choice:
         return Choice(f"ops.zeros({{*data}}{element})")
     if kind == "numpy" and _TOTAL.match(use.text("data")):  # a number: of something else than whole ones, torch raises
         return Choice(f"ops.zeros(int({{data}}){element})")
-    ranged = getattr(use.facts, "ranged", None)
-    data = (
-        "list({data})"
-        if ranged is not None and (node := use.node("data")) is not None and ranged(node)
-        else "{data|sequence}"
-    )
+    node = use.node("data")
+    data = "list({data})" if node is not None and use.facts.ranged(node) else "{data|sequence}"
     made = f"ms.tensor({data}, dtype=ms.{_OLD_TYPES.get(use.short, 'float32')})"
     if kind in ("list", "tuple", "numpy"):
         return Choice(made)

@@ -10,9 +10,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN
-from torch2ms.api.template import atomic
 from torch2ms.rewrite.gradmodes import has_graph, unrecorded
 from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.chains import base

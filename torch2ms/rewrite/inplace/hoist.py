@@ -13,8 +13,8 @@ import libcst as cst
 from torch2ms.analysis.known.activations import NAMED, subject
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.operands import atomic, parenthesised
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Tier
 from torch2ms.rewrite.gradmodes import counts, unrecorded
 from torch2ms.rewrite.inplace.nested import evaluated_first, of_dict

@@ -99,7 +99,7 @@ def by_others(stmt: Stmt, target: cst.CSTNode, writer: Writer, same: bool = Fals
     )  # fmt: skip
 
 
-def of_buffer(stmt: Stmt, target: cst.CSTNode, writer: Writer) -> bool:
+def of_buffer(target: cst.CSTNode, writer: Writer) -> bool:
     """A name for a view of a registered buffer: a parameter that nothing trains in MindSpore."""
     for made in writer.scope.body.walk():
         if isinstance(target, cst.Name) and target.value in made.defs and isinstance(made.node, cst.Assign):

@@ -9,10 +9,10 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import Rules, apply_call
-from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
@@ -375,7 +375,7 @@ class InPlace:
         if not shown:
             return self.writer.translated(f"{place}[{WHOLE}] = {text}")
         constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
-        if shown & views.CUT or constant_change and seen.of_buffer(stmt, target, self.writer):
+        if shown & views.CUT or constant_change and seen.of_buffer(target, self.writer):
             self.writer.needs.add("ops")
             stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
             return self.writer.translated(self.whole(place, stopped))

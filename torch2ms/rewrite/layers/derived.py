@@ -93,7 +93,7 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
     if rule.hidden and not rule.hidden[:1].isupper() and _of_layer(original) and any(a.star for a in original.args):
         return _hidden(original, updated, rule, work)
     outcome = apply_call(rule, original, updated, work.facts)
-    base = outcome if own else apply_class(rule, original.func)
+    base = outcome if own else apply_class(rule)
     if outcome.node is None or base.node is None:
         return work.take(outcome if outcome.node is None else base, updated)
     if not isinstance(outcome.node, cst.Call) or code(outcome.node.func) != (own or code(base.node)):

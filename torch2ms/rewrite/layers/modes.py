@@ -10,11 +10,11 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import versions
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, choices
-from torch2ms.tape.functions.sites import versions
 
 SENSITIVE = (
     "spectral_norm",

@@ -11,9 +11,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api import Outcome
-from torch2ms.api.template import parenthesised
 
 SAME = {"detach", "contiguous", "requires_grad_", "data", "cpu"}
 SHOWING = {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "t",

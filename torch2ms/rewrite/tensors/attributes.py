@@ -75,7 +75,7 @@ def attribute(
         lower = ".lower()" if own else ""  # MindSpore's tensors write CPU
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
     if receiver.kind == "device" and attr == "index" and not stored:
-        return _index(original, updated, work)
+        return _index(updated, work)
     if attr == "shape" and of_rows(original.value, work.module):
         work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
         return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
@@ -135,7 +135,7 @@ def _by_rule(
     return work.take(outcome, updated)
 
 
-def _index(original: cst.Attribute, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
+def _index(updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
     """`device.index`: the number behind the colon, where there is one."""
     place = code(updated.value)
     if isinstance(updated.value, cst.SimpleString):

@@ -12,8 +12,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.inplace.callers import argument
 from torch2ms.rewrite.inplace.views import SAME

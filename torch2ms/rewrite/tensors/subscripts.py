@@ -7,9 +7,9 @@ import libcst as cst
 from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import atomic, parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import ARRAY, Value
-from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import without_axis
 from torch2ms.rewrite.tensors.picked import copied

@@ -76,7 +76,7 @@ def _write(call: GradCall, region: Region, around: Around, assumed: set[str]) ->
     params = leaves_first(made, parameters_of(writer, made, region.stmts, loop, Outputs("", [], [], False)))
     body: list[Item] = [*(Copy(s, {}) for s in region.stmts), Text("return {0}", list(event.roots))]
     definition: list[Item] = [Function(forward, params, body)]
-    taken = f"ms.grad({forward}{differentiated_by(writer, made, params)})"
+    taken = f"ms.grad({forward}{differentiated_by(made, params)})"
     nodes = weight_nodes(made)
     if loop is not None:
         grad = writer.fresh(f"grad_{suffix}")

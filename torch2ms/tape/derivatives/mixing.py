@@ -38,7 +38,7 @@ class _Mixing:
             if (method := own.known(func.attr.value)) is not None:
                 return self.of_method(method, depth - 1)
             if (made := _made(own, func.attr.value)) is not None:
-                return self.of_layer(made, call, stmt, own.module, module, depth)
+                return self.of_layer(made, call, stmt, own.module, depth)
         cls = class_of(module.value(func), module, self.project) if module.value(func).kind == "module" else None
         forward = cls.known("forward") if cls is not None and not list(cls.below()) else None
         return forward is not None and self.of_method(forward, depth - 1)
@@ -54,7 +54,7 @@ class _Mixing:
         return isinstance(node, cst.Call) and self.of_call(node, stmt, module, depth)
 
     def of_layer(
-        self, made: cst.Call, call: cst.Call, stmt: Stmt, home: ModuleInfo, module: ModuleInfo, depth: int
+        self, made: cst.Call, call: cst.Call, stmt: Stmt, home: ModuleInfo, depth: int
     ) -> bool:
         """A layer as its constructor makes it, called with what a smooth activation gives."""
         name = qualified(made.func, home.imports)

@@ -33,7 +33,7 @@ def plan_transforms(
     for stmt in scope.body.walk() if project.says(SAID) else ():
         for call in stmt.calls if not stmt.off else ():
             if id(call) not in plan.refused and (node := _twice(call, module)) is not None:
-                _plan(call, _run(node, stmt, module, callee), stmt, Around(
+                _plan(call, _run(node, stmt, module), stmt, Around(
                     scope, module, project, plan, Writer(scope, module, plan, project), [], callee, True
                 ))  # fmt: skip
 
@@ -68,7 +68,7 @@ def _twice(call: cst.Call, module: ModuleInfo) -> cst.BaseExpression | None:
     return None
 
 
-def _run(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo, callee: dict[int, FunctionInfo]) -> list[Stmt]:
+def _run(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> list[Stmt]:
     """The statements of the function; of a lambda, the statement around it."""
     if not isinstance(node, cst.Name):
         return [stmt]

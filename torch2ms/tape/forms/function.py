@@ -88,11 +88,11 @@ def write(writer: Writer, call: Call) -> str:
             return f"its forward changes `{name}` in place, which others may hold"
         body.insert(0, Text(f"{name} = {name}.copy()"))
     target = ", ".join(params)
-    differentiated = differentiated_by(writer, call, params)
+    differentiated = differentiated_by(call, params)
     if event.beside and (outputs.aux or outputs.shared):
         return "the function it calls returns more than the loss, and more leaves its forward"
     aux = ", has_aux=True" if outputs.aux or event.beside else ""
-    direct = called_directly(writer, call, stmts, params)
+    direct = called_directly(writer, call, stmts)
     left_out = "it runs in mixed precision" if wrap is not None else "it is no function of its own" if direct else ""
     if event.episode is not None:
         left_out = "it fills lists outside"
@@ -174,11 +174,11 @@ def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
     function, params = repeats.function(leaves)
     received, follow = receive(writer, call)
     if cotangent is None or all_ones(cotangent, writer.scope):
-        differentiated = differentiated_by(writer, call, params)
+        differentiated = differentiated_by(call, params)
         line = Text(f"{received} = ms.grad({function}{differentiated})({', '.join(params)})", weight_nodes(call))
     else:
         weighted_by = writer.fresh(f"weighted_{function.removeprefix('forward_')}")
-        differentiated = differentiated_by(writer, call, params)
+        differentiated = differentiated_by(call, params)
         body: list[Item] = [Text(f"return ({function}({', '.join(params)}) * {{0}}).sum()", [cotangent])]
         line = Text(f"{received} = ms.grad({weighted_by}{differentiated})({', '.join(params)})", weight_nodes(call))
         writer.plan.before.setdefault(id(event.stmt), []).append(Function(weighted_by, params, body))
@@ -301,7 +301,7 @@ def _perhaps_none(param: cst.Param) -> bool:
     return "None" in said or "Optional[" in said
 
 
-def called_directly(writer: Writer, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:
+def called_directly(writer: Writer, call: Call, stmts: list[Stmt]) -> tuple[str, str] | None:
     """The called method or function is the function to differentiate: no wrapper around it."""
     root_call = call.event.roots[0]
     if (

@@ -231,7 +231,7 @@ def leaves_first(call: Call, params: list[str]) -> list[str]:
     return [n for n in [*params, *missing] if n not in starred] + [f"*{n}" for n in starred]
 
 
-def differentiated_by(writer: Writer, call: Call, params: list[str]) -> str:
+def differentiated_by(call: Call, params: list[str]) -> str:
     if starred := next((o.place for o in call.owners if o.starred), ""):
         first = len(params) - 1  # PyNative gives no gradients of a list
         return f", tuple(range({f'{first}, {first} + ' if first else ''}len({starred})))"

@@ -137,7 +137,7 @@ def renamed(names: list[str], event: Event, scope: Scope, stmts: list[Stmt], put
         other = _same_object(made[-1].node) if made else None
         if other is None or dotted(other) == name or puts_back and _put_back(other, name, stmts):
             continue
-        if _used_since(other, made[-1], scope, stmts):
+        if _used_since(other, made[-1], stmts):
             return True
     return False
 
@@ -149,7 +149,7 @@ def _put_back(other: cst.BaseExpression, name: str, stmts: list[Stmt]) -> bool:
     return plain and code(node.targets[0].target) == code(other)  # type: ignore[union-attr]
 
 
-def _used_since(other: cst.BaseExpression, made: Stmt, scope: Scope, stmts: list[Stmt]) -> bool:
+def _used_since(other: cst.BaseExpression, made: Stmt, stmts: list[Stmt]) -> bool:
     """The statements use the expression, while it means what it meant in `made`: until its name is bound again."""
     again = [s for s in made.block.stmts if s.number > made.number and s.is_small and _binds(other, s)]
     end = again[0].number if again else math.inf

@@ -9,8 +9,8 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import overriding
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.tape.functions.sites import overriding
 
 DEEP = 4  # properties that read properties
 SIMPLE = (cst.Return, cst.Assign, cst.Expr)

@@ -489,9 +489,3 @@ def _cut(stmt: Stmt, prefix: str) -> set[str]:
 
 def _raises(block: Block | None) -> bool:
     return block is not None and bool(block.stmts) and isinstance(block.stmts[-1].node, cst.Raise)
-
-
-def _counting(stmt: Stmt) -> set[str]:
-    """What comprehensions of a statement count with."""
-    return {n.value for c in stmt.nodes if isinstance(c, cst.CompFor) for n in descend(c.target)
-            if isinstance(n, cst.Name)}  # fmt: skip

@@ -13,11 +13,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import any_overlap
-from torch2ms.tape.functions.sites import receiving
 
 NO_GRAPH = ("module", "optimizer", "params", "named_params", "param", "class", "function", "lossfn", "scheduler")
 EMPTY = ("list", "deque", "collections.deque")

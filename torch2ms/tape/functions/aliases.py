@@ -9,10 +9,10 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.guess import makes_optimizers
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import Site, Unseen, overriding
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
-from torch2ms.tape.functions.sites import Site, Unseen, overriding
 
 Key = tuple[str, int, str]  # a variable of a scope, an attribute of a class, or a result of a function
 ANY: Key = ("any", 0, "")  # what a container holds, or code that is not seen

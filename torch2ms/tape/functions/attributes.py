@@ -11,11 +11,11 @@ from torch2ms.analysis.evaluation.keeping import built_from
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.shown import containers
+from torch2ms.analysis.program.sites import Site, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import GIVEN, NO_DEPS, Value, overlaps, replace
 from torch2ms.tape.forward.carried import reads_itself
-from torch2ms.tape.functions.sites import Site, receiver, receiving
 
 HOLDING = ("list", "dict", "object", "unknown")
 DEEP = 6  # names in a place that is reached through calls of methods

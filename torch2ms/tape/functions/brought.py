@@ -9,11 +9,11 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.liveness import exposed
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.stashes import Stash, feeding, used_among
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.tape.ledger.event import Event
 
 GRAPHS = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that bring a graph along
@@ -73,7 +73,7 @@ def kept_elsewhere(
             holder = module.value(call.func.value) if base and base != "self" else None  # type: ignore[attr-defined]
             if holder is None or holder.kind not in ("module", "object") or not holder.name:
                 continue
-            info = resolve(call, stmt, stmt.block.scope, module, project)
+            info = resolve(call, stmt.block.scope, module, project)
             for attr, value in _read(info) if info is not None else ():
                 place, home = f"{base}.{attr}", holder.place or base
                 real = frozenset(f"{home}{d[4:]}" for d in value.deps if d.startswith("self."))

@@ -6,11 +6,11 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.sites import receiver
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
-from torch2ms.tape.functions.lifting import Lifting
-from torch2ms.tape.functions.sites import receiver
+from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.clears import SOME, sliced
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find

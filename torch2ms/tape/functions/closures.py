@@ -12,13 +12,13 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.functions.sites import resolve
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.plan import Plan, Text
 
@@ -74,7 +74,7 @@ def handovers(project: Project, events: dict[int, list[Event]]) -> dict[int, lis
 def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The function that an optimizer's step is handed."""
     assert isinstance(event.node, cst.Call)
-    return resolve(cst.Call(event.node.args[0].value), event.stmt, scope, module, project)
+    return resolve(cst.Call(event.node.args[0].value), scope, module, project)
 
 
 def has_form(event: Event) -> bool:

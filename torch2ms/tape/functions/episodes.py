@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.sites import Site
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.functions.sites import Site
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text

@@ -14,13 +14,12 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import bound_arguments, receiver, versions
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, replace
-from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, family
-from torch2ms.tape.functions.sites import receiver, versions
 
 ROUNDS = 3  # a container is handed on through as many functions
 CONTAINERS = ("list", "dict", "tuple", "object", "unknown")  # what a called function may fill

@@ -6,15 +6,11 @@ runs, so the playback becomes a parameter of all of them, or of none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.sites import Unseen, overriding
 from torch2ms.tape.functions.handing import Handed, Handing, handed_of, handing_at
-from torch2ms.tape.functions.sites import Unseen, overriding
+from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.event import Event
-
-if TYPE_CHECKING:
-    from torch2ms.tape.functions.lifting import Lifting
 
 
 def hand_on_versions(

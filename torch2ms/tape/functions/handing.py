@@ -14,6 +14,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.sites import bound_arguments, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import descend
@@ -21,7 +22,6 @@ from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import always, following
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.functions.sites import receiver, receiving
 from torch2ms.tape.functions.words import Words, pure, taken_out
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
@@ -258,21 +258,6 @@ def moved(owns: frozenset[str] | None, old: str, new: str) -> frozenset[str] | N
     if owns is None:
         return None
     return frozenset(new + o[len(old) :] if o == old or o.startswith(old + ".") else o for o in owns)
-
-
-def bound_arguments(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
-    """The argument of each parameter."""
-    node = info.scope.node
-    assert isinstance(node, cst.FunctionDef)
-    names = [p.name.value for p in [*node.params.posonly_params, *node.params.params]]
-    if receiver(info, call) is not None:
-        names = names[1:]
-    bound: dict[str, cst.Arg] = {}
-    free = iter(names)
-    for arg in call.args:
-        name = arg.keyword.value if arg.keyword is not None else next(free, "")
-        bound[name] = arg
-    return bound
 
 
 def event_of(handing: Handing, stmt: Stmt, caller: ModuleInfo) -> Event:

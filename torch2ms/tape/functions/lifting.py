@@ -6,31 +6,27 @@ A closure handed to `optimizer.step` is the same with the step as its caller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import Site, Unseen, bound_arguments, inherited, receiving, resolved, versions
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, replace
 from torch2ms.tape.forward.properties import spread_getters
-from torch2ms.tape.forward.stashes import Stash, left_behind
+from torch2ms.tape.forward.stashes import left_behind
 from torch2ms.tape.functions.attributes import keeps_for_list, narrow, spread
 from torch2ms.tape.functions.brought import brings, brought
-from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
-from torch2ms.tape.functions.episodes import Episode
+from torch2ms.tape.functions.clearing import clearing
+from torch2ms.tape.functions.closures import Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handed_out import handed_out
 from torch2ms.tape.functions.handed_versions import hand_on_versions
 from torch2ms.tape.functions.handing import (
-    Handed,
-    Handing,
-    bound_arguments,
     event_of,
     handed_of,
     handing_at,
@@ -42,49 +38,17 @@ from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.remaining import remaining
 from torch2ms.tape.functions.rollouts import Episodes
-from torch2ms.tape.functions.sites import Site, Unseen, inherited, receiving, resolved, versions
 from torch2ms.tape.functions.spills import Spills
-from torch2ms.tape.functions.stores import Stores, find_stores
-from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
+from torch2ms.tape.functions.stores import find_stores
+from torch2ms.tape.functions.summary import Lifting
+from torch2ms.tape.functions.taking import clips, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.valued import spread_valued
 from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
-from torch2ms.tape.ledger.records import Read, Records
+from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.uses.frozen_first import frozen_first
-
-
-@dataclass(eq=False)
-class Lifting:
-    """All exports of a project, by id of the function's scope, and what each method writes and reads of `self`."""
-
-    exports: dict[int, Export] = field(default_factory=dict)
-    sites: dict[int, list[Site]] = field(default_factory=dict)
-    callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
-    functions: dict[int, FunctionInfo] = field(default_factory=dict)
-    closures: dict[int, Closure] = field(default_factory=dict)  # by id of the scope
-    taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
-    takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
-    freezes: bool = False  # somewhere a parameter's requires_grad is written that may be trained
-    frozen_first: bool = True  # ... but not once an optimizer was made
-    handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
-    handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
-    episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
-    incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
-    inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
-    left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
-    without: set[int] = field(default_factory=set)  # ids of scopes that have no gradient events of their own
-    meeting: set[int] = field(default_factory=set)  # ids of scopes with an optimizer in which others leave gradients
-    clearing: dict[int, bool] = field(default_factory=dict)  # by id of the scope: it clears gradients, and no more
-    stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
-    records: Read = field(default_factory=Read)
-    spills: Spills | None = None  # calls that leave gradients in networks they do not train
-
-    def exporting(self) -> list[FunctionInfo]:
-        """The functions that became functions of the loss."""
-        return [*(self.functions[key] for key in self.exports), *self.inside]
-
 
 OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
 ROUNDS = 3  # a loss is handed on through as many functions
@@ -181,9 +145,6 @@ def _store(
 ) -> None:
     """Find the optimizers that keep gradients, and the functions that go backward from what callers made into them."""
     settled = {*lifting.exports, *lifting.episodes, *lifting.closures}
-
-    from torch2ms.tape.functions.clearing import clearing  # it knows liftings
-
     def everything(scope: Scope, module: ModuleInfo) -> list[Event]:
         return all_events(scope, module, lifting, events)
 

@@ -11,10 +11,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import Site, Unseen, overriding
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, gathered
-from torch2ms.tape.functions.sites import Site, Unseen, overriding
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Read
 

@@ -14,10 +14,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import bound_arguments
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
-from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.spills import Callees, Spills, reached
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import LOADS, STEPS

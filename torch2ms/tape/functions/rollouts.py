@@ -7,13 +7,13 @@ they are empty before the first. What is not seen is a reason to refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import Site, Unseen, bound_arguments, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
@@ -21,13 +21,8 @@ from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.stashes import Stash, emptied_by, examine, graph_places, read_in, related, used_among
 from torch2ms.tape.functions.episodes import CLIPS, Episode, clip_limit, clip_text
-from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.sites import receiving
+from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.event import Event
-
-if TYPE_CHECKING:
-    from torch2ms.tape.functions.lifting import Lifting
-    from torch2ms.tape.functions.sites import Site, Unseen
 
 MOST_CALLS = 200  # followed from what fills a list up to the caller
 QUIET = {"print", "len", "float", "int", "str", "format", "item", "append", "round"}

@@ -11,7 +11,7 @@ from copy import copy
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value, joined_deps
 from torch2ms.tape.ledger.event import Event
@@ -60,10 +60,10 @@ class Spills:
     def calls(self, scope: Scope, module: ModuleInfo) -> list[Event]:
         return [
             Event(KIND, stmt, call, place=dotted(call.func), value=Value("tensor", deps=reached(call, module)))
-            for stmt in scope.body.walk() for call in stmt.calls if self.spilled(call, stmt, module)
+            for stmt in scope.body.walk() for call in stmt.calls if self.spilled(call, module)
         ]  # fmt: skip
 
-    def spilled(self, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
+    def spilled(self, call: cst.Call, module: ModuleInfo) -> bool:
         info = self.callee.get(id(call))
         if info is None:
             value = module.value(call.func)

@@ -15,16 +15,15 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.sites import Site, bound_arguments, overriding, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
-from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.made_here import handed_in, local, makes
 from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
-from torch2ms.tape.functions.sites import Site, overriding, receiver, receiving
 from torch2ms.tape.functions.unmet import unmet
 from torch2ms.tape.functions.within import by_attribute, own_module, reachable
 from torch2ms.tape.ledger.event import Event

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.sites import bound_arguments, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
@@ -18,8 +19,7 @@ from torch2ms.analysis.values import UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forward.asked import asks
-from torch2ms.tape.functions.handing import bound_arguments, moved
-from torch2ms.tape.functions.sites import receiver, receiving
+from torch2ms.tape.functions.handing import moved
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns

@@ -121,7 +121,7 @@ class Owner:
                 return False
         if not alone and self.kind == event.value.kind == "optimizer":
             return False  # `q1_optimizer` and `q2_optimizer` are two
-        if alone or _token(event.place) == _token(self.place):
+        if alone or token(event.place) == token(self.place):
             self.assumed.add(f"`{event.place}` holds the parameters of `{self.place}`")
             return True
         return False
@@ -157,7 +157,8 @@ def emptied(event: Event) -> frozenset[str] | None:
 _WORDS = re.compile(r"self|optimi[sz]ers?|optim|opt|models?|networks?|nets?|[._]", re.I)
 
 
-def _token(place: str) -> str:
+def token(place: str) -> str:
+    """What tells a place from others beside the usual words: `D` of `optimizer_D` and of `self.netD`."""
     return _WORDS.sub("", place).lower()
 
 

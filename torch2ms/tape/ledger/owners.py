@@ -8,12 +8,13 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.sites import bound_arguments
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, to_clip
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps, replace
 from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.ledger import Owner, token
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 
 CLIPS = ("clip_norm", "clip_value")
@@ -251,8 +252,6 @@ def _named(cls: ClassInfo) -> set[str]:
 
 def _handed_up(cls: ClassInfo, begun: FunctionInfo) -> set[str]:
     """Parameters of a constructor that the one above it gets under the same name, and that attributes hold there."""
-    from torch2ms.tape.functions.handing import bound_arguments  # it knows owners
-
     above = next((c for c in cls.lineage()[1:] if "__init__" in c.methods), None)
     calls = [c for s in begun.scope.body.walk() for c in s.calls if _of_super(c)]
     if above is None or len(calls) != 1 or any(arg.star == "*" for arg in calls[0].args):
@@ -309,9 +308,7 @@ def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
     optimizers = [o for o in owners if o.kind == "optimizer"]
     if len(optimizers) == 1:
         return owner.kind == "optimizer"
-    from torch2ms.tape.ledger.ledger import _token
-
-    return any(_token(d) == _token(owner.place) for d in used)
+    return any(token(d) == token(owner.place) for d in used)
 
 
 def relation(event: Event, owners: list[Owner]) -> str:

@@ -221,10 +221,7 @@ class Records:
 
     def entry_leaks(self, owner: Owner) -> bool:
         left = bool({n for n, _ in owner.exit.held} - {ENTRY})
-        return left and not owner.stored and not self.cleared_elsewhere(owner)
-
-    def cleared_elsewhere(self, owner: Owner) -> bool:
-        return self.scope.is_module
+        return left and not owner.stored and not self.scope.is_module
 
     def root_deps(self, event: Event) -> frozenset[str]:
         if event.lifted:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of

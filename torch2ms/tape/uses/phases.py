@@ -49,7 +49,7 @@ def phases(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple
             matters = (
                 matters and not _steps(scope, module, optimizer.place) and _goes_on(toggle, scope, optimizer.place)
             )
-            if matters and not _thawed_for_steps(optimizer.place, toggle.place, scope, module, project):
+            if matters and not _thawed_for_steps(optimizer.place, toggle.place, scope, project):
                 yield toggle, optimizer
                 break
 
@@ -68,7 +68,7 @@ def _steps(scope: Scope, module: ModuleInfo, place: str) -> bool:
     return False
 
 
-def _thawed_for_steps(place: str, frozen: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+def _thawed_for_steps(place: str, frozen: str, scope: Scope, project: Project) -> bool:
     """Whoever lets the optimizer of an object step, or hands it on, thaws what it holds first: `d_step`, `g_step`."""
     if scope.cls is None or not place.startswith("self."):
         return False

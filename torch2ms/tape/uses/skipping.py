@@ -21,7 +21,8 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.asked import asks
-from torch2ms.tape.functions.lifting import Lifting, all_events
+from torch2ms.tape.functions.lifting import all_events
+from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.clears import SOME
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner

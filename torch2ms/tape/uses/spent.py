@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.sites import bound_arguments
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.plan import Plan
 
 BOUND = re.compile(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from torch2ms.verify.comparison.judging import Comparison
 from torch2ms.verify.comparison.numbers import judge
 from torch2ms.verify.comparison.reference import few_digits
 from torch2ms.verify.trace import Array, sampled
-
-if TYPE_CHECKING:
-    from torch2ms.verify.comparison.compare import Comparison
 
 Entry = dict[str, Any]
 
@@ -55,7 +53,7 @@ def _buffer(
     if since and (wrong or not (judged or several)):
         comparison.problem(label, f"differs from this step on, max abs {figure:.3g}", since)
     elif since and not judged:
-        comparison.report.notes.append(f"{label} differs at step {since}, where both sides were stopped")
+        comparison.note(f"{label} differs at step {since}, where both sides were stopped")
 
 
 def _final(comparison: Comparison) -> set[str]:
@@ -117,6 +115,6 @@ def _untouched(comparison: Comparison, kind: str, name: str, left: Array, right:
         torch, mindspore = comparison.reference.distances(truth, left, right)
         if few_digits(torch, mindspore, truth):
             text = f"{kind} {name}: its computation keeps few digits (from float64: torch {torch:.1e}, "
-            comparison.report.notes.append(f"{text}mindspore {mindspore:.1e})")
+            comparison.note(f"{text}mindspore {mindspore:.1e})")
             return
     comparison.problem(f"{kind} {name}", f"torch does not change it; max abs {result.max_abs:.3g}")

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from torch2ms.verify.comparison.compare import pair_parameters
 from torch2ms.verify.comparison.numbers import largest
+from torch2ms.verify.comparison.steps import pair_parameters
 from torch2ms.verify.trace import Array, Trace, key_of
 
 TINY = 1e-5  # of the largest gradient of the step

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from torch2ms.verify.comparison.judging import Comparison
 from torch2ms.verify.comparison.numbers import largest
 from torch2ms.verify.trace import Trace
-
-if TYPE_CHECKING:
-    from torch2ms.verify.comparison.compare import Comparison
 
 Entry = dict[str, Any]
 MOST_LAID = 500  # values that are laid beside each other
@@ -31,11 +29,11 @@ def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> N
         exact = bool(shown) and all(_near(comparison, a["value"], b["value"], wide=1) for a, b in shown)
         if steps and not exact and not summed and (rows := _grouped(comparison, steps)):
             pairs = []
-            comparison.report.notes.append("some of the losses have no counterpart on the other side")
+            comparison.note("some of the losses have no counterpart on the other side")
             _compare_sums(comparison, rows, True)
         elif shown and (exact or not summed):
             pairs = shown
-            comparison.report.notes.append("some of the losses have no counterpart on the other side")
+            comparison.note("some of the losses have no counterpart on the other side")
         elif pairs is None or summed:
             pairs = []
             _compare_sums(comparison, sums, bool(steps))
@@ -226,9 +224,9 @@ def _compare_sums(comparison: Comparison, sums: list[Row], stepped: bool) -> Non
     if not stepped:
         counts = [len(side.of("backward")) for side in (comparison.torch, comparison.mindspore)]
         text = f"losses not compared: torch differentiated {counts[0]} times, mindspore {counts[1]}"
-        comparison.report.notes.append(text)
+        comparison.note(text)
         return
-    comparison.report.notes.append("losses are compared as sums between two optimizer steps")
+    comparison.note("losses are compared as sums between two optimizer steps")
     for number, left, right in sums:
         row = comparison.report.steps[number - 1]
         row.loss_torch, row.loss_mindspore = left, right
@@ -256,7 +254,7 @@ def _compare_gradients(comparison: Comparison) -> None:
     """Programs without an optimizer: gradients of equally named leaves, one differentiation after the other."""
     pairs = _pair_all(comparison, scalars=False)
     if pairs is None:
-        comparison.report.notes.append("gradients not compared: the sides differentiate differently often")
+        comparison.note("gradients not compared: the sides differentiate differently often")
         return
     for number, (a, b) in enumerate(pairs, 1):
         if not _close(comparison, a, b) and not (a["cotangent"] or b["cotangent"]):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from torch2ms.verify.comparison.judging import Comparison
 from torch2ms.verify.comparison.numbers import judge
 from torch2ms.verify.sides.layers import fit
 from torch2ms.verify.trace import Trace, flatten_result
-
-if TYPE_CHECKING:
-    from torch2ms.verify.comparison.compare import Comparison
 
 RESULT = "RESULT"
 LEAVES = 1000  # of one variable; a longer list is data, not a result

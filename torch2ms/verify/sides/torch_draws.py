@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,8 +18,10 @@ from torch.utils.data._utils import fetch as fetching
 
 from torch2ms.verify.sides.samples import own_streams
 from torch2ms.verify.sides.session import Quiet, Session
-from torch2ms.verify.sides.torch_side import TorchSide
 from torch2ms.verify.sides.torch_values import as_pairs, to_array
+
+if TYPE_CHECKING:
+    from torch2ms.verify.sides.torch_side import TorchSide
 
 CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
 OTHERS = ("randint", "randint_like", "randperm", "bernoulli", "multinomial", "poisson")
@@ -93,7 +95,7 @@ class TorchDraws:
             with self.quiet:
                 result = draw(*args, **kwargs)
             if not self.quiet.active and not _from_loader():
-                self._record(kind, label, result, self._parameters(label, args, kwargs, result))
+                self._record(kind, label, result, self._parameters(label, args, kwargs))
             return result
 
         setattr(owner, name, recorded)
@@ -122,7 +124,7 @@ class TorchDraws:
         if not self.again.active:
             self.trace.add("draw", **fields)
 
-    def _parameters(self, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> dict[str, Any]:
+    def _parameters(self, label: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The distribution's parameters where the other side may ask for the same family with other ones."""
 
         def given(position: int, *names: str, default: Any = None) -> Any:

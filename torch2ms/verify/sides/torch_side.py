@@ -22,6 +22,7 @@ from torch2ms.verify.sides.owned import FRAMEWORKS, Owned, OwnParameters
 from torch2ms.verify.sides.samples import marks
 from torch2ms.verify.sides.session import Quiet, Session, Unavailable
 from torch2ms.verify.sides.statements import Statements
+from torch2ms.verify.sides.torch_draws import TorchDraws
 from torch2ms.verify.sides.torch_values import HALF, to_array, weight_array
 from torch2ms.verify.trace import Array, key_of
 
@@ -432,13 +433,10 @@ def _leaves(roots: Iterable[Any]) -> list[Any]:
 def preload() -> None:
     """Import what every training program imports late: constructing an optimizer pulls in the compiler."""
     importlib.import_module("torch._dynamo")
-    importlib.import_module("torch2ms.verify.sides.torch_draws")
 
 
 def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[], None]]:
     """Instrument torch; returns the tensor reader and what to call when the program has ended."""
-    from torch2ms.verify.sides.torch_draws import TorchDraws
-
     _require(session.options.get("torch_device", "cpu"))
     torch.manual_seed(0)
     if session.options.get("double"):

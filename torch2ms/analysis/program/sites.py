@@ -87,7 +87,7 @@ def _gives(scope: Scope) -> bool:
     return returns or any(isinstance(n, cst.Yield) for s in stmts for n in s.nodes)
 
 
-def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+def resolve(call: cst.Call, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The project's function that a call reaches, where that is certain."""
     func = call.func
     value = module.value(func)
@@ -127,7 +127,7 @@ def resolved(project: Project) -> dict[int, FunctionInfo]:
         id(call): info
         for module in project.modules.values() for scope in module.scope.walk()
         for stmt in scope.body.walk() for call in stmt.calls
-        if (info := resolve(call, stmt, scope, module, project)) is not None
+        if (info := resolve(call, scope, module, project)) is not None
     }  # fmt: skip
 
 
@@ -159,6 +159,21 @@ def receiving(info: FunctionInfo, call: cst.Call) -> str:
     """The place of that object, "" where it has none."""
     found = receiver(info, call)
     return dotted(found) if found is not None else ""
+
+
+def bound_arguments(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
+    """The argument of each parameter."""
+    node = info.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    names = [p.name.value for p in [*node.params.posonly_params, *node.params.params]]
+    if receiver(info, call) is not None:
+        names = names[1:]
+    bound: dict[str, cst.Arg] = {}
+    free = iter(names)
+    for arg in call.args:
+        name = arg.keyword.value if arg.keyword is not None else next(free, "")
+        bound[name] = arg
+    return bound
 
 
 def overriding(info: FunctionInfo) -> list[FunctionInfo]:
