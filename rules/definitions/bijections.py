@@ -168,6 +168,9 @@ class TransformedDistribution(Distribution):
     def sample(self, sample_shape=()):
         return ops.stop_gradient(self.moved(self.base_dist.sample(sample_shape)))
 
+    def entropy(self):
+        raise NotImplementedError
+
     def log_prob(self, value):
         dims, change = self.event_dims, 0.0
         for transform in reversed(self.transforms):

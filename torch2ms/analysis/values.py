@@ -164,7 +164,9 @@ def join(a: Value, b: Value) -> Value:
         if empty and other.name == "of tensor":
             return replace(other, deps=deps)
     if a.kind != b.kind:
-        return Value("unknown", deps=deps)
+        # all of a network's parameters, or those that a loop has picked
+        rows = is_row(a) and is_row(b) and "named_params" not in (a.kind, b.kind)
+        return Value("list", ROW, deps, likely=a.likely or b.likely) if rows else Value("unknown", deps=deps)
     if a.kind in CHOSEN and a.name != b.name and "torch.func:" not in a.name + b.name:
         return Value(a.kind, deps=deps, items=tuple(dict.fromkeys((*choices(a), *choices(b)))))
     items = None

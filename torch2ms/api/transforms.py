@@ -150,6 +150,11 @@ def as_list(value: Value) -> cst.BaseExpression:
     return cst.List([*before, last.with_changes(comma=cst.MaybeSentinel.DEFAULT)])
 
 
+def list_if_given(value: Value) -> cst.BaseExpression:
+    """What a caller may leave out, which is None then: torch's containers are empty."""
+    return cst.parse_expression(f"list({code(_single(value))} or ())")
+
+
 def celled(value: Value) -> cst.BaseExpression:
     """Functions that stand for layers in a list or dict, as cells: what MindSpore's containers take."""
     return _celled(_single(value))
@@ -246,6 +251,7 @@ def inner(value: Value) -> cst.BaseExpression:
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
     "as_list": as_list,
+    "list_if_given": list_if_given,
     "celled": celled,
     "each_celled": each_celled,
     "as_cell": as_cell,

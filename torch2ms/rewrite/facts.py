@@ -11,6 +11,7 @@ from torch2ms.analysis.oddities import EMPTY
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE, UNTYPED
 from torch2ms.api.facts import Facts
 from torch2ms.api.signature import Shape, Signature
@@ -182,6 +183,15 @@ class ModuleFacts(Facts):
         stmts = (s for scope in self.module.scope.walk() for s in scope.body.walk() if place in s.defs)
         bound = [s.node.value if isinstance(s.node, cst.Assign) else None for s in stmts]
         return not bound or any(value is None or _may_be_none(value) for value in bound)
+
+    def omitted(self, node: cst.Name) -> bool:
+        """A parameter of the function around it that callers may leave out, with None for its default."""
+        for scope in self.module.scope.walk():
+            if node.value in scope.params and any(node is n for s in scope.body.walk() for n in s.nodes):
+                params = scope.node.params if isinstance(scope.node, cst.FunctionDef) else cst.Parameters()
+                given = [*params.posonly_params, *params.params, *params.kwonly_params]
+                return any(p.name.value == node.value and constant(p.default) is None for p in given if p.default)
+        return False
 
     def weight(self, node: cst.BaseExpression) -> bool:
         """Whether the expression may be a Parameter itself: what is not seen counts where its name says so."""

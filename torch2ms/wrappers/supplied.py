@@ -1,7 +1,8 @@
 """`try: from torch.cuda.amp import GradScaler`, with a class of the program's own where torch is too old to have it.
 
 The torch that is translated has it: the import stays, the stand-in goes. Two things of one name, of which only one ever
-exists, would each have to be understood as the other.
+exists, would each have to be understood as the other. What MindSpore has nothing for, as the writer of TensorBoard, is
+imported from torch ever after: there the stand-in is what runs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import Imports
+from torch2ms.api.rules import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.decided import on_tape
@@ -56,8 +58,11 @@ def _stood_in(node: cst.Try, module: ModuleInfo) -> bool:
             if not isinstance(small, (cst.Import, cst.ImportFrom)):
                 return False
             found.add(small)
-    names = found.table.values()
+    names, rules = found.table.values(), Rules.load()
     if found.stars or not all(n.startswith("torch.") and "._" not in n for n in names):
+        return False
+    surroundings = [rules.find(name) for name in names if name.startswith(("torch.utils.", "torch.profiler."))]
+    if any(rule is not None and rule.hopeless for rule in surroundings):
         return False
     return all(_binds(handler.body) >= set(found.table) for handler in node.handlers)
 

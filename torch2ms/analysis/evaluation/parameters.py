@@ -18,6 +18,7 @@ LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst
             cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip
 ROWS = ("list", "tuple")
 SIZES = ("int", *ROWS)
+DICTS = {"dict", "typing.Dict", "typing.Mapping", "typing.MutableMapping", "collections.abc.Mapping"}  # in annotations
 
 
 def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
@@ -123,6 +124,8 @@ def _perhaps_endless(value: Value, endless: bool) -> Value:
 def _declared(info: FunctionInfo, annotation: cst.Annotation, name: str, project: Project) -> Value | None:
     """What an annotation says of a parameter, None where it names nothing that is known."""
     own = frozenset({f"@{name}"})
+    if type(annotation.annotation) is cst.Subscript:
+        return _container(annotation.annotation, name, own, info)
     full = qualified(annotation.annotation, info.module.imports)
     if kind := guess.ANNOTATIONS.get(full, ""):
         return Value(kind, place=name, deps=own)
@@ -132,6 +135,16 @@ def _declared(info: FunctionInfo, annotation: cst.Annotation, name: str, project
     if isinstance(found, ClassInfo):
         return Value("module" if found.kind == "module" else "object", name=found.qualified, place=name, deps=own)
     return None
+
+
+def _container(annotation: cst.Subscript, name: str, own: frozenset[str], info: FunctionInfo) -> Value | None:
+    """`inputs: Dict[str, torch.Tensor]`: a dict, whatever the name and the place of the parameter speak for."""
+    if (qualified(annotation.value, info.module.imports) or dotted(annotation.value)) not in DICTS:
+        return None
+    held = annotation.slice[-1].slice
+    entry = qualified(held.value, info.module.imports) if isinstance(held, cst.Index) else ""
+    of_tensors = guess.ANNOTATIONS.get(entry) == "tensor"
+    return Value("dict", "of tensor" if of_tensors else "", place=name, deps=own, likely=True)
 
 
 def _literal(default: cst.BaseExpression) -> str:

@@ -371,6 +371,9 @@ def _as_list(use: Use) -> str:
     node = use.node("modules")
     if node is None or isinstance(node, (cst.List, cst.ListComp, cst.GeneratorExp)) or use.kind("modules") == "none":
         return ""
+    omitted = getattr(use.facts, "omitted", None)
+    if omitted is not None and isinstance(node, cst.Name) and omitted(node):
+        return "|list_if_given"
     return "" if use.kind("modules") == "list" else "|as_list"
 
 

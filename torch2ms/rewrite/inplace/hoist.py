@@ -187,7 +187,7 @@ def _stored(
     while isinstance(whole, cst.Attribute) and is_data(whole, module):
         whole = whole.value
     held = module.value(whole)
-    if held.kind not in ("tensor", "param") or not dotted(whole):
+    if held.kind not in ("tensor", "param", "unknown") or not dotted(whole):  # torch takes nothing but a tensor there
         return [], ""
     made = writer.expression(call)
     assert isinstance(made, cst.BaseExpression)

@@ -114,7 +114,7 @@ class Turns:
         taken: set[str] = set()
         made: set[str] = set()
         for stmt in self.region.all:
-            taken |= {root(u) for u in asked_by(stmt)} - made
+            taken |= {root(u) for u in asked_by(stmt, self.around.module)} - made
             made |= {root(d) for d in stmt.all_defs}
         return taken
 

@@ -10,7 +10,7 @@ from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -18,6 +18,7 @@ from torch2ms.tape.forms.bodies import perhaps_unbound, weighted
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.deletions import forget
+from torch2ms.tape.forward.given import defaults_of
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -82,9 +83,29 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
     none = perhaps_unbound(writer, aux, stmts, event)  # MindSpore wants a tensor or a container among the results
     records = _records(region.block.scope.body) if aux else set()
     guessed = {a for a in aux if a in records and (written[a].kind == "unknown" or written[a].likely)}
-    wrapped = bool(aux) and all(a in none or a in guessed or not _of_tensors(a, written[a], stmts) for a in aux)
+    plain_before = _perhaps_plain_before(aux, stmts, region.block.scope)
+    unsure = {*none, *guessed, *plain_before}
+    wrapped = bool(aux) and all(a in unsure or not _of_tensors(a, written[a], stmts) for a in aux)
     forget(defined - {name, *aux, *shared}, region.all, writer.scope, writer.plan)
     return Outputs(name, aux, shared, wrapped)
+
+
+def _perhaps_plain_before(names: list[str], stmts: list[Stmt], scope: Scope) -> set[str]:
+    """Those of the names that keep, on some way, a number or None from before: `if errors_out is None: ...`."""
+    asked = {n for n in names if n not in _bound_by(stmts)} if names else set()
+    if not asked:
+        return set()
+    absent = {n for n, value in defaults_of(scope.node).items() if isinstance(value, (int, float, str, type(None)))}
+    made = {id(i) for s in stmts for i in s.walk()}
+    before = [s for s in scope.body.walk() if id(s) not in made]
+    plain = {d for s in before for d in s.defs & asked if s.out.get(d, UNKNOWN).kind in PLAIN}
+    return plain | asked & absent
+
+
+def _bound_by(stmts: list[Stmt]) -> set[str]:
+    """The names that the statements bind; loops run once at least, as they sum up the loss."""
+    bound = set().union(*(liveness.definite(s) for s in stmts))
+    return bound.union(*(_bound_by(s.blocks[0].stmts) for s in stmts if type(s.node) is cst.For))
 
 
 def _records(block: Block) -> set[str]:

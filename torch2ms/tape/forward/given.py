@@ -27,7 +27,7 @@ class Given:
     ) -> Given:
         """... in what a call runs, with these parameters."""
         made = Given()
-        defaults = _defaults(node)
+        defaults = defaults_of(node)
         if any(a.star for a in call.args):
             return made
         own = params[1:] if params[:1] == ["self"] else params
@@ -118,7 +118,7 @@ def _told(stmt: Stmt, name: str) -> bool:
     return isinstance(node, cst.Assign) and dotted(node.targets[0].target) == name != dotted(node.value)
 
 
-def _defaults(node: cst.CSTNode | None) -> dict[str, object]:
+def defaults_of(node: cst.CSTNode | None) -> dict[str, object]:
     """The constants that parameters have which a call does not name."""
     if not isinstance(node, cst.FunctionDef):
         return {}

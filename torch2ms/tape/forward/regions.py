@@ -143,7 +143,7 @@ class Finder:
                 ends = cut_off(stmt, self.module) if varied else self.ended(stmt, owns)
                 ends |= stmt.uses if valued else set()  # what it makes is wanted for its value, so what it reads is
                 ended |= ends - wanted
-                asked = asked_by(stmt) | self.captured.reads(stmt)
+                asked = asked_by(stmt, self.module) | self.captured.reads(stmt)
                 wanted |= asked
                 ended -= asked - ends if varied else set()
             if late := late_hooks(block.stmts[:position], active_here):
@@ -325,7 +325,12 @@ class Finder:
         """
         found: set[str] = set()
         hidden: set[str] = set()
+        cut: set[str] = set()
+        whole: set[str] = set()
         for inner in stmt.walk():
+            ends = cut_off(inner, self.module) if not inner.blocks else set()
+            cut |= ends
+            whole |= inner.uses - ends
             changed = {m for m in inner.muts if root(m) not in self.module.imports.table}  # torch.zeros(2).fill_(1)
             held = inner.node
             if type(held) is cst.If or type(held) is cst.While:
@@ -344,7 +349,7 @@ class Finder:
                     value = self.module.value(shown)
                     if value.kind == "tensor" and self.reached(value, owns):
                         found |= {u for u in inner.uses if u == place or u.startswith(f"{place}.")}
-        return found - hidden
+        return found | (cut - whole) - hidden
 
     def reached(self, value: Value, owns: frozenset[str] | None) -> bool:
         """The value is varied with an owner of the gradients."""

@@ -26,12 +26,32 @@ def made_by(stmt: Stmt) -> set[str]:
     return set() if stmt.blocks else stmt.defs - stmt.muts
 
 
-def asked_by(stmt: Stmt) -> set[str]:
+def asked_by(stmt: Stmt, module: ModuleInfo) -> set[str]:
     """What the statement reads of what was there before it."""
+    asked = stmt.all_uses
+    if "self" in asked and all(_networks_alone(inner, module) for inner in stmt.walk() if "self" in inner.uses):
+        asked = asked - {"self"}
     if not stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
-        return stmt.all_uses
+        return asked
     first = set(liveness.exposed([stmt]))
-    return {u for u in stmt.all_uses if root(u) in first}
+    return {u for u in asked if root(u) in first}
+
+
+def _networks_alone(stmt: Stmt, module: ModuleInfo) -> bool:
+    """Of the object whose method it is, the statement calls networks, which see nothing of the object around them."""
+    if stmt.blocks and isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+        return False
+    called = (c.func for c in stmt.calls if type(c.func) is cst.Attribute and dotted(c.func.value) == "self")
+    if not all(module.value(func).kind in ("module", "lossfn") for func in called):
+        return False
+    named = sum(type(n) is cst.Name and n.value == "self" for n in stmt.nodes)
+    return named == sum(type(n) is cst.Attribute and dotted(n.value) == "self" for n in stmt.nodes)
+
+
+def _sum_of_names(node: cst.CSTNode) -> bool:
+    """`(log_prob + target_entropy).detach()`: operators over names, which do nothing else with them."""
+    operators = (cst.BinaryOperation, cst.UnaryOperation)
+    return isinstance(node, operators) and not any(isinstance(n, (cst.Call, cst.NamedExpr)) for n in descend(node))
 
 
 def cut_off(stmt: Stmt, module: ModuleInfo) -> set[str]:
@@ -43,7 +63,8 @@ def cut_off(stmt: Stmt, module: ModuleInfo) -> set[str]:
         return set()
     asked = {id(n) for call in calls for arg in call.args for n in descend(arg)}
     cutting = [n for n in stmt.nodes if type(n) is cst.Attribute and n.attr.value in CUTTING]
-    asked |= {id(n) for node in cutting if part_of(node.value, module) is not None for n in descend(node.value)}
+    shown = [n.value for n in cutting if part_of(n.value, module) is not None or _sum_of_names(n.value)]
+    asked |= {id(n) for whole in shown for n in descend(whole)}
     cut = asked | {id(n) for node in cutting if dotted(node.value) for n in descend(node)}
     places = [n for n in stmt.nodes if type(n) is cst.Name or type(n) is cst.Attribute]
     whole = {dotted(n) for n in places if id(n) not in cut}
