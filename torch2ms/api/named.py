@@ -257,6 +257,8 @@ def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
         return refused(rule, VALUE, "its MindSpore form goes by what it is given")
     filled = fill_call(rule, form, use, None, inner_updated)
     if rule.partial and filled.node is not None:
+        if rule.full and facts.called_with_more(rule.name, form.signature):
+            return _of_whole(rule, inner_updated)
         return replace(filled, returns="function")
     if filled.node is None or not isinstance(filled.node, cst.Call):
         return filled
@@ -265,3 +267,14 @@ def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
         return refused(rule, VALUE, "its MindSpore form needs positional arguments first")
     node = updated.with_changes(args=_partial_args(filled.node.func, keywords))
     return Outcome(node, filled.findings, filled.needs, "function")
+
+
+def _of_whole(rule: Rule, given: cst.Call) -> Outcome:
+    """`partial(nn.Conv2d, kernel_size=3)` that is called with more: it goes on taking torch's arguments."""
+    parsed = template.parse(rule.full)
+    found = Finding(RENAMED, Tier.EXACT, rule.name, f"{rule.full}: it is called with arguments of torch's")
+    root = parsed.root.deep_clone()
+    head = [arg.value for arg in root.args] if isinstance(root, cst.Call) else [root]  # a partial of its own
+    rest = [*(cst.Arg(value) for value in head[1:]), *given.args]
+    node = cst.Call(cst.Name("partial"), _partial_args(head[0], rest))
+    return Outcome(node, (found,), needs(parsed) | {"partial"}, "function")

@@ -112,7 +112,7 @@ class Translation:
         if unheld and (outcome := sized(rule, original, updated, self.facts)) is not None:
             return outcome
         view = of_view(rule, original, updated, self.facts)
-        outcome = view or self._filled(rule, original, updated)
+        outcome = view or self.filled(rule, original, updated)
         if rule.name.startswith("torch.nn.init.") and self._fills_inside(outcome, original):
             why, todo = "an in-place change inside an expression", "write it as a statement of its own"
             return Outcome(None, (Finding("T2M610", Tier.REFUSED, rule.name, why, todo),))
@@ -134,7 +134,7 @@ class Translation:
         bare = value.kind == "tensor" and not value.likely and isinstance(filled, cst.Name)
         return bare and not is_parameter(filled, value, self.module, self.plan)
 
-    def _filled(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
+    def filled(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""
         outcome = apply_call(rule, original, updated, self.facts)
         lines: dict[str, str] = {}  # parts that have a name by now, and the line that gives it

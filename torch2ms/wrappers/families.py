@@ -42,16 +42,17 @@ class Branches(Suites):
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
         asked = _asked(original.test, self.module)
-        if asked is None or not _names(original.body, dotted(asked.args[0].value)):
+        first = _first(asked) if asked is not None else None
+        if asked is None or first is None or not _names(original.body, dotted(first.args[0].value)):
             return updated
-        groups = list(_grouped(asked, self.module).values())
+        groups = list(_grouped(_classes(asked), self.module).values())
         if len(groups) < 2 or self.numbers.get(id(original), (0, 0))[0] in self.off:
             return updated
         self.split = True
         made = updated.orelse
         for group in reversed(groups):
             classes = group[0] if len(group) == 1 else cst.Tuple([cst.Element(c) for c in group])
-            single = asked.with_changes(args=[asked.args[0], asked.args[1].with_changes(value=classes)])
+            single = first.with_changes(args=[first.args[0], first.args[1].with_changes(value=classes)])
             body = updated.body if group is groups[0] else self.copied(updated.body)
             header = updated.leading_lines if group is groups[0] else ()
             test = _replaced(updated.test, asked, single)
@@ -61,25 +62,43 @@ class Branches(Suites):
         return made
 
 
-def _asked(test: cst.BaseExpression, module: ModuleInfo) -> cst.Call | None:
-    """The `isinstance` with several classes that the condition, or a part of it that must hold, asks."""
+def _asked(test: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
+    """The `isinstance` with several classes that the condition, or a part of it that must hold, asks.
+
+    `isinstance(m, nn.Linear) or isinstance(m, nn.Embedding)` asks the same of one object.
+    """
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         return _asked(test.left, module) or _asked(test.right, module)
+    return test if _first(test) is not None and len(_classes(test)) > 1 else None
+
+
+def _first(test: cst.BaseExpression) -> cst.Call | None:
+    """The first question of several about one object, the only one of one; None for anything else."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+        one, other = _first(test.left), _first(test.right)
+        alike = one is not None and other is not None and dotted(one.args[0].value) == dotted(other.args[0].value)
+        return one if alike else None
     if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
         return None
-    return test if isinstance(test.args[1].value, cst.Tuple) and dotted(test.args[0].value) else None
+    return test if dotted(test.args[0].value) else None
 
 
-def _grouped(asked: cst.Call, module: ModuleInfo) -> dict[str, list[cst.BaseExpression]]:
+def _classes(asked: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(asked, cst.BooleanOperation):
+        return [*_classes(asked.left), *_classes(asked.right)]
+    assert isinstance(asked, cst.Call)
+    given = asked.args[1].value
+    return [element.value for element in given.elements] if isinstance(given, cst.Tuple) else [given]
+
+
+def _grouped(classes: list[cst.BaseExpression], module: ModuleInfo) -> dict[str, list[cst.BaseExpression]]:
     """The classes by how MindSpore calls their parameters, nothing where one is not a layer of torch."""
     groups: dict[str, list[cst.BaseExpression]] = {}
-    given = asked.args[1].value
-    assert isinstance(given, cst.Tuple)
-    for element in given.elements:
-        value = module.value(element.value)
+    for node in classes:
+        value = module.value(node)
         if value.kind != "api" or not value.name.startswith("torch.nn."):
             return {}
-        groups.setdefault(family(value.name), []).append(element.value)
+        groups.setdefault(family(value.name), []).append(node)
     return groups
 
 
@@ -91,7 +110,7 @@ def _names(body: cst.CSTNode, place: str) -> bool:
     )
 
 
-def _replaced(test: cst.BaseExpression, asked: cst.Call, made: cst.Call) -> cst.BaseExpression:
+def _replaced(test: cst.BaseExpression, asked: cst.BaseExpression, made: cst.Call) -> cst.BaseExpression:
     if test is asked:
         return made
     if isinstance(test, cst.BooleanOperation):

@@ -96,7 +96,8 @@ _SAMPLERS = {
 def sampler(use: Use) -> Choice:
     """An order of samples: MindSpore's own where there are loaders to take it, else what can be iterated."""
     taken, iterated = _SAMPLERS[use.short]
-    if not use.asks("loads"):
+    counted = use.short == "RandomSampler" and use.given("num_samples") and use.kind("num_samples") != "none"
+    if counted or not use.asks("loads"):  # MindSpore's own draws no more than there are
         return Choice(iterated)
     weighted = use.short == "WeightedRandomSampler"
     return Choice(taken, assume="the weights are a list of floats" if weighted else "")

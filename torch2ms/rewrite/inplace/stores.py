@@ -12,7 +12,7 @@ from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
-from torch2ms.api import Rules, apply_call
+from torch2ms.api import Rules
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
@@ -269,7 +269,7 @@ class InPlace:
         if rules:
             if rules[0].name.endswith("_"):
                 updated = updated.with_changes(func=cst.Attribute(receiver, cst.Name(name)))
-            outcome = apply_call(rules[0], call, updated, work.facts)
+            outcome = work.filled(rules[0], call, updated)
             work.take(outcome, updated)
             writer.absorb(work.notes)
             return outcome.node

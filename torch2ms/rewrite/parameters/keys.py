@@ -57,6 +57,7 @@ def names_as_keys(original: cst.Call, updated: cst.Call, work: Translation) -> c
         return None
     bound = (pair for s in loop.block.scope.body.walk() for pair in _bindings(s))
     states = {place for key, place in bound if key in by_name.kept}
+    states |= {place for s in loop.block.scope.body.walk() for place in _taken_over(s, states)}
     if not _keys_only(name, states, loop):
         return None
     held = code(updated.func.value)
@@ -89,6 +90,14 @@ def _keys_only(name: str, states: set[str], loop: Stmt) -> bool:
         elif type(node) is cst.Comparison and dotted(node.comparisons[0].comparator) in states:
             asked.add(id(node.left))
     return bool(found) and found <= asked
+
+
+def _taken_over(stmt: Stmt, states: set[str]) -> Iterator[str]:
+    """`state.update(params)`: a dictionary of which a state takes over the keys."""
+    for call in stmt.calls:
+        func = call.func
+        if type(func) is cst.Attribute and func.attr.value == "update" and dotted(func.value) in states:
+            yield from (dotted(arg.value) for arg in call.args if arg.keyword is None and dotted(arg.value))
 
 
 def without_defaults(original: cst.Call, updated: cst.Call) -> tuple[cst.Call, cst.Call]:

@@ -278,6 +278,7 @@ def _data(
         return None
     read = id(original) not in where.stores | where.host
     inside = work.differentiated and bool(receiver.deps or receiver.kind == "param")
+    inside = inside and not (known and _to_be_filled(original, work))
     if not read or not inside and not (varied and _carried_on(receiver, original, work)):
         return updated.value if known else None
     work.notes.needs.add("ops")
@@ -287,6 +288,16 @@ def _data(
     work.notes.findings.append(Finding("T2M302", tier, "Tensor.data", why))
     stopped = cst.Attribute(cst.Name(work.alias("ops")), cst.Name("stop_gradient"))
     return cst.Call(stopped, [cst.Arg(updated.value)])
+
+
+def _to_be_filled(original: cst.Attribute, work: Translation) -> bool:
+    """`weight_init(layer.weight.data)`: nothing is done with what the function returns, so that it writes there."""
+    node = work.stmt.node if work.stmt is not None else None
+    call = node.value if isinstance(node, cst.Expr) else None
+    if type(call) is not cst.Call or type(call.func) is not cst.Name:
+        return False
+    given = any(arg.value is original for arg in call.args)
+    return given and work.module.value(call.func).kind in ("unknown", "function", "api")
 
 
 def _carried_on(receiver: Value, original: cst.Attribute, work: Translation) -> bool:

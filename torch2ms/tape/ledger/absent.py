@@ -40,6 +40,16 @@ def mark_absent(owners: list[Owner], events: list[Event], scope: Scope) -> None:
             ahead = (q for q in asked[owner.place] if any(_ahead(q, stmt, owner.place) for stmt in unasked))
             owner.absent = frozenset(map(id, ahead))
             owner.weights = f"({owner.place}.parameters if {owner.place} is not None else ())"
+    for owner in (o for o in optimizers if not o.weights and o.place not in asked):
+        held = [place for place in _held_by(owner.place) if any(_asks(q, place) for q in questions)]
+        unsure = {place for place in held for stmt in backward if not _known(stmt, place)}
+        owner.assumed |= {f"`{place}` is there where gradients are taken" for place in unsure}
+
+
+def _held_by(place: str) -> list[str]:
+    """The objects that a place is reached through: `self.opt` of `self.opt.optimizer`, not `self` itself."""
+    parts = place.split(".")
+    return [".".join(parts[:end]) for end in range(2, len(parts))]
 
 
 def _looks(event: Event, owner: Owner) -> bool:
