@@ -12,16 +12,20 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, constant, descend, gathered
+from torch2ms.analysis.syntax.tree import children, constant, descend, gathered
 from torch2ms.analysis.values import Value, any_overlap
 
-CHOOSING = re.compile(r"Module(List|Dict)|\bgetattr\(|[}\])]\s*\[|[:\[(,]\s*\w+\.\w+\s*[,}\])]|\sif\b.*\belse\b")
-OF_SHAPE = re.compile(
-    r"\.(shape|ndim|dtype|device|is_cuda|requires_grad)\b|\.(size|dim)\(|\bis (not )?None"
-    r"|\b(len|type|isinstance|hasattr|is_tensor)\("
+CHOOSING = re.compile(
+    r"Module(List|Dict)|\bgetattr\(|[}\])]\s*\[|[:\[(,]\s*\w+\.\w+\s*[,}\])]|\sif\b.*\belse\b"
+    r"|\bParameter(List|Dict)?\(|requires_grad(=True|_\()"
 )
+# questions about shapes and kinds, which stay as they are while one trains
+ATTRIBUTES = frozenset("shape ndim dtype device is_cuda requires_grad".split())
+METHODS = frozenset("size dim numel".split())
+FUNCTIONS = frozenset("len type isinstance hasattr is_tensor torch.is_tensor".split())
 BUILTINS = set(dir(builtins))
 LAYERS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
+PARAMETERS = ("parameter list", "torch.nn.ParameterDict")
 
 
 def chosen(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
@@ -91,9 +95,34 @@ def tests_of(test: cst.BaseExpression, stmt: Stmt, loops: list[Stmt]) -> Iterato
     for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor and any(i.test is test for i in n.ifs)):
         asked -= {n.value for n in descend(made.target) if type(n) is cst.Name}  # it is asked of each of them
     for source in (test, *(ranges[name] for name in sorted(asked & ranges.keys())), *kept):
-        names = {root(u) for u in expression_uses(source, stmt)} - ranges.keys() - BUILTINS
-        if names and not OF_SHAPE.search(code(source)):
+        asks = but_for_shapes(source)
+        names = {root(u) for part in asks for u in expression_uses(part, stmt)} - ranges.keys() - BUILTINS
+        if names:
             yield source, names
+
+
+def but_for_shapes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The largest parts of an expression in which nobody asks for a shape or a kind, or whether something is there."""
+    if of_shape(node):
+        return
+    if any(of_shape(n) for n in descend(node)):
+        value = type(node) is cst.Attribute or type(node) is cst.Arg
+        for child in [node.value] if value else children(node):  # type: ignore[attr-defined]
+            yield from but_for_shapes(child)
+    else:
+        yield node
+
+
+def of_shape(node: cst.CSTNode) -> bool:
+    if type(node) is cst.Attribute:
+        return node.attr.value in ATTRIBUTES
+    if type(node) is cst.Call:
+        method = type(node.func) is cst.Attribute and node.func.attr.value in METHODS
+        return method or dotted(node.func) in FUNCTIONS
+    if type(node) is cst.Comparison and len(node.comparisons) == 1:
+        asked = node.comparisons[0]
+        return isinstance(asked.operator, (cst.Is, cst.IsNot)) and constant(asked.comparator) is None
+    return False
 
 
 def elsewhere(places: frozenset[str], stmt: Stmt, stmts: list[Stmt], module: ModuleInfo) -> frozenset[str]:
@@ -115,10 +144,17 @@ def own(stmt: Stmt) -> cst.CSTNode:
 
 
 def _items(value: Value) -> frozenset[str]:
-    """The layers in a list, tuple or dict of layers."""
-    if value.kind == "module":
-        return frozenset({value.place}) if value.name in LAYERS and value.place else frozenset()
+    """The layers, or the parameters, in a list, tuple or dict of them."""
+    if value.kind == "module" or value.name in PARAMETERS:
+        return frozenset({value.place} if value.place and value.name in (*LAYERS, *PARAMETERS) else ())
     if value.kind not in ("list", "tuple", "dict"):
         return frozenset()
-    layers = frozenset(v.place for v in value.items or () if v.kind == "module" and v.place)
-    return layers if len(layers) > 1 else frozenset()
+    if value.each is not None:
+        among = (value.each, *(value.each.items or ()))
+        return frozenset(d for d in value.deps if d[0] not in "@^") if any(map(_trains, among)) else frozenset()
+    items = [v for v in value.items or () if v.place and (v.kind == "module" or _trains(v))]
+    return frozenset(v.place for v in items) if len({v.place for v in items}) > 1 else frozenset()
+
+
+def _trains(value: Value) -> bool:
+    return value.leaf or value.kind == "param"

@@ -18,6 +18,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, by_name, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
+from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
@@ -97,7 +98,8 @@ def left_out_of_networks(
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
     changing |= given_by_loops(event.stmt.block.scope, project)
-    for left in (*items, *skipped(stmts, Given(changing), module, project, wanted)):
+    given = Given(changing, evaluating=evaluating(event.stmt, wanted, module, project))
+    for left in (*items, *skipped(stmts, given, module, project, wanted)):
         for owner in moving:
             if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
                 if owner.place in decaying if left.ever or not left.test else left.changes:
@@ -115,7 +117,8 @@ def without_gradient(
     found = [*_cuts(event, region, module), *_choices(event, region, module)]
     missing = {p for _, asked, places in found if asked & turning for p in places}
     set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
-    for left in skipped(stmts, Given(turning), module, project, owns) if owns else ():
+    given = Given(turning, evaluating=evaluating(event.stmt, owns, module, project))
+    for left in skipped(stmts, given, module, project, owns) if owns else ():
         if left.changes or left.ever or not left.test:
             missing.add(left.place)
         else:

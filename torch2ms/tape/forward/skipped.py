@@ -20,19 +20,19 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
-from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
+from torch2ms.tape.forward.choices import LAYERS, by_name, chosen, moving, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.made_by import held_in, made_by_others
 from torch2ms.tape.forward.results import at_times
 from torch2ms.tape.forward.unnamed import unnamed
+from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
 
 SEQUENTIAL = "torch.nn.Sequential"
 DEEP = 3  # methods that call methods
-DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
 )  # layers are picked without naming one of them
@@ -255,8 +255,8 @@ class _Forward:
                     yield Skipped(f"{place}.{name}", flag, code=self.naming(name), ever=True)
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
-                        changes = self.changes(test, stmt, info, given)
-                        yield Skipped(f"{place}.{name}" if name else place, code(test), changes, self.naming(name))
+                        moves = changes(test, stmt, info, given, self.cls, self.project)
+                        yield Skipped(f"{place}.{name}" if name else place, code(test), moves, self.naming(name))
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
@@ -417,36 +417,6 @@ class _Forward:
                 if method not in (*around, info):
                     inside = given.of(call, stmt, method.scope.params, method.scope.node)
                     yield from self.reached(method, inside, (*around, info))
-
-    def changes(self, test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given) -> bool:
-        """Whether a condition of a forward is another one from call to call, as far as that is seen."""
-        sources, asked = [code(test)], expression_uses(test, stmt)
-        for before in info.scope.body.walk():
-            if not before.blocks and before.number < stmt.number and before.defs & asked:
-                sources.append(code(before.node))
-                asked |= before.uses
-        if any(DRAWN.search(text) for text in sources):
-            return True
-        if given.none_at_times(test):
-            return True
-        if OF_SHAPE.search(" ".join(sources)):
-            return False
-        asks = isinstance(stmt.node, (cst.If, cst.While))
-        if asks and (".item()" in sources[0] or info.module.value(test).kind == "tensor"):
-            return True
-        if asked & given.turning:
-            return True
-        return any(self.rebound(u[5:]) for u in asked if u.startswith("self.") and u != "self.training")
-
-    def rebound(self, attr: str) -> bool:
-        """An attribute that other code than a constructor binds; what other classes call so is another one."""
-        homes = [c.scope for below in (self.cls, *self.cls.below()) for c in below.lineage()]
-        for scope in (s for m in self.project.modules.values() for s in m.scope.walk()) if attr else ():
-            another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
-            places = {d for s in scope.body.walk() for d in s.defs if d.rpartition(".")[2] == attr and "." in d}
-            if places - ({f"self.{attr}"} if another else set()):
-                return True
-        return False
 
     def used_elsewhere(self, attr: str) -> bool:
         """Something else may run a layer that the forward does not run."""

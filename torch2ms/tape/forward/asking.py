@@ -1,0 +1,41 @@
+"""What conditions ask: what they are computed from, but for shapes and kinds, which stay as they are in training."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.tape.forward.choices import but_for_shapes, own
+
+
+def asked_by(test: cst.BaseExpression, stmt: Stmt) -> tuple[list[cst.CSTNode], set[str]]:
+    """The expressions that a condition of a statement is computed by, itself first, and all that they read."""
+    if type(test) is cst.Subscript:
+        test = test.slice[0].slice  # type: ignore[assignment]  # which item, not what it is an item of
+    parts = list(but_for_shapes(test))
+    uses = _uses(parts, stmt)
+    loops = {id(a) for a in stmt.ancestors() if a.is_loop}
+    left = [s for s in stmt.block.scope.body.walk() if s is not stmt and not isinstance(s.node, cst.FunctionDef)]
+    found = True
+    while found:
+        found = False
+        for before in reversed(left):
+            again = before.number > stmt.number and any(id(a) in loops for a in before.ancestors())
+            if before.defs & uses and (again or before.number < stmt.number) and not _opens(before):
+                around = [a for a in before.ancestors() if isinstance(a.node, (cst.If, cst.While))]
+                made = [p for s in (before, *around) for p in but_for_shapes(own(s))]
+                parts += made
+                uses |= _uses(made, before)
+                left.remove(before)
+                found = True
+    return parts, uses
+
+
+def _opens(stmt: Stmt) -> bool:
+    """A block whose statements are looked at one by one."""
+    return bool(stmt.blocks) and not isinstance(stmt.node, cst.For)
+
+
+def _uses(parts: list[cst.CSTNode], stmt: Stmt) -> set[str]:
+    return set[str]().union(*(expression_uses(p, stmt) for p in parts))
