@@ -21,6 +21,7 @@ from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.replaced import out_of_use
 from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
 from torch2ms.tape.forward.turning import same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
@@ -91,6 +92,9 @@ def left_out_of_networks(
     wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     decaying = {e.place for e in steps if e.value.dtype == "decays"}
+    for owner in moving:
+        if owner.place in decaying:
+            yield from (Skipped("", reason=why) for why in out_of_use(event, owner, module, project))
     items = list(of_items(stmts, module, project)) if decaying else []
     if not items and not any(skipped(stmts, Given(), module, project, wanted)):
         return

@@ -50,9 +50,12 @@ class Skipped:
     changes: bool = False  # the condition is another one from step to step
     code: str = ""  # what names them, or what they belong to, where the gradient is taken
     ever: bool = False  # it leaves them out at every step, if it does
+    reason: str = ""  # in so many words
 
     @property
     def why(self) -> str:
+        if self.reason:
+            return self.reason
         if self.test:
             return DEPENDING.format(self.test)
         return f"nothing runs `{self.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
