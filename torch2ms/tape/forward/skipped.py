@@ -32,6 +32,7 @@ from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
 
 SEQUENTIAL = "torch.nn.Sequential"
+JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
 NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
@@ -296,7 +297,7 @@ class _Forward:
                     left |= whole - self.run(self.info, ())
             self.taken = None
             found = by_branch(stmt, info.scope.body.walk(), info.module, self.of_list(info))
-            yield stmt.node.test, left | self.behind(found, info)
+            yield stmt.node.test, left | self.behind(found, info) | self.not_reached(stmt, info)
         elif self.direct(stmt.uses, info) or self.choosing or any(type(n) in PICKING for n in stmt.nodes):
             loops = [a for a in stmt.ancestors() if a.is_loop]
             for node in descend(own(stmt)):
@@ -314,6 +315,13 @@ class _Forward:
                     layers = self.below(dotted(node.args[0].value), info, whole)
                     for test, _ in tests_of(name, stmt, loops) if layers else ():
                         yield test, layers
+
+    def not_reached(self, stmt: Stmt, info: FunctionInfo) -> set[str]:
+        """The lists of layers that a loop goes through, which a condition ends, or a turn of it."""
+        jumps = any(isinstance(s.node, JUMPS) for s in stmt.walk())
+        loops = [a for a in stmt.ancestors() if a.is_loop] if jumps else ()
+        layers = set[str]().union(*(self.direct(loop.all_uses, info) for loop in loops))
+        return {name for name in layers if self.parts[name].name in (*LAYERS, SEQUENTIAL, *PARAMETERS[1:])}
 
     def unmet(self, stmt: Stmt, given: Given, whole: set[str]) -> Iterator[tuple[str, str]]:
         """The layers that do not run at any step: a flag that is written out keeps them from it."""
