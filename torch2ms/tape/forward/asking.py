@@ -6,7 +6,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.tape.forward.choices import but_for_shapes, own
+from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.tape.forward.choices import asked_there, but_for_shapes, own
 
 
 def asked_by(test: cst.BaseExpression, stmt: Stmt) -> tuple[list[cst.CSTNode], set[str]]:
@@ -15,6 +17,11 @@ def asked_by(test: cst.BaseExpression, stmt: Stmt) -> tuple[list[cst.CSTNode], s
         test = test.slice[0].slice  # type: ignore[assignment]  # which item, not what it is an item of
     parts = list(but_for_shapes(test))
     uses = _uses(parts, stmt)
+    there = {dotted(asked) for n in descend(test) if type(asked := asked_there(n)) is cst.Name}
+    for bound in (s for s in stmt.block.scope.body.walk() if there and s.number < stmt.number and s.defs & there):
+        value = bound.node.value if type(bound.node) is cst.Assign else None
+        if type(value) in (cst.Attribute, cst.Subscript) or type(value) is cst.Call and name_called(value) == "get":
+            uses |= bound.uses  # `target = batch.get("target")`
     loops = {id(a) for a in stmt.ancestors() if a.is_loop}
     left = [s for s in stmt.block.scope.body.walk() if s is not stmt and not isinstance(s.node, cst.FunctionDef)]
     found = True

@@ -5,10 +5,15 @@ They may be of any class of networks that their module knows, or what it imports
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import name_called
 
 NEAR = 2  # imports that are followed
 
@@ -22,6 +27,31 @@ def made_by_others(module: ModuleInfo, project: Project) -> list[ClassInfo]:
         near |= {name: project.modules[name] for name in named & project.modules.keys()}
     classes = (c for home in near.values() for c in home.classes.values())
     return [c for c in classes if c.kind == "module" and c.method("forward") is not None]
+
+
+@once
+def put_in(project: Project) -> list[ClassInfo]:
+    """The classes of layers that are put into networks that were made before: `net[0] = Adapter(net[0])`."""
+    found: dict[int, ClassInfo] = {}
+    for module in project.modules.values():
+        for stmt in (s for scope in module.scope.walk() if scope.name != "__init__" for s in scope.body.walk()):
+            for made in _put(stmt):
+                value = module.value(made)
+                cls = class_of(value, module, project) if value.kind == "module" else None
+                if cls is not None and cls.method("forward") is not None:
+                    found[id(cls)] = cls
+    return list(found.values())
+
+
+def _put(stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    """What a statement puts into something: an item, an attribute, an argument that is handed over with a name."""
+    node = stmt.node
+    targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
+    if type(node) is cst.Assign and any(type(t) in (cst.Attribute, cst.Subscript) for t in targets):
+        yield node.value
+    for call in stmt.calls:
+        if name_called(call) in ("setattr", "add_module", "register_module", "append", "insert"):
+            yield call.args[-1].value if call.args else cst.Name("None")
 
 
 def held_in(attr: str, cls: ClassInfo, project: Project) -> list[ClassInfo]:

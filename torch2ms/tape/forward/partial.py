@@ -16,7 +16,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.forward.choices import CHOOSING, by_name, chosen, elsewhere, one_of_all, tests_of
+from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
@@ -149,8 +149,6 @@ def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
 
 def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """What the expressions of a forward decide by, and the modules that run in one case alone."""
-    if not module.says(CHOOSING):
-        return
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}
     names |= {root(u) for s in stmts for u in s.uses if "." in u}  # `head.weight`

@@ -20,18 +20,17 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
-from torch2ms.tape.forward.choices import LAYERS, by_name, chosen, moving, own, tests_of
+from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import Given
-from torch2ms.tape.forward.made_by import held_in, made_by_others
+from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.results import at_times
 from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
 
-SEQUENTIAL = "torch.nn.Sequential"
 JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
 NAMING = re.compile(
@@ -87,6 +86,11 @@ def skipped(
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     left = forward.skipped(value.place)
                     yield from left if classes else (replace(each, code=dotted(call.func)) for each in left)
+            for cls in (c for c in put_in(project) if c not in classes):  # somewhere in it, for all that is seen
+                there = _Forward(cls, cls.methods["forward"], project, Given(evaluating=given.evaluating))
+                for each in there.skipped(value.place):
+                    if each.changes:
+                        yield replace(each, place=value.place, code=dotted(call.func))
 
 
 def _of_results(
@@ -347,7 +351,7 @@ class _Forward:
         name, prefix = dotted(node), self.prefix(info)
         part = self.parts.get(name[len(prefix) :]) if name.startswith(prefix) else None
         if part is not None:
-            return {name[len(prefix) :]} if part.name in (*LAYERS, *PARAMETERS[1:]) else set()
+            return {name[len(prefix) :]} if part.name in (SEQUENTIAL, *LAYERS, *PARAMETERS[1:]) else set()
         if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
             return self.direct(expression_uses(node, stmt), info)
         made = [(s.node.value, s) for s in info.scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign)]

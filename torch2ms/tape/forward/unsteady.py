@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.forward.asking import asked_by
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.ledger.beyond import weights
@@ -60,10 +61,23 @@ def rebound(attr: str, cls: ClassInfo, project: Project) -> bool:
     homes = [c.scope for below in (cls, *cls.below()) for c in below.lineage()]
     for scope in (s for m in project.modules.values() if m.has(attr) for s in m.scope.walk()):
         another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
-        places = {d for s in scope.body.walk() for d in s.defs if d.rpartition(".")[2] == attr and "." in d}
+        places = {place for s in scope.body.walk() for place in _bound(s, attr)}
         if places - ({f"self.{attr}"} if another else set()):
             return True
     return False
+
+
+def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
+    """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name."""
+    yield from (d for d in stmt.defs if d.rpartition(".")[2] == attr and "." in d)
+    node = stmt.node
+    targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
+    for target in [*targets, node.target] if type(node) is cst.AugAssign else targets:
+        if type(target) is cst.Attribute and target.attr.value == attr and not dotted(target):
+            yield code(target)
+    for call in stmt.calls:
+        if dotted(call.func) == "setattr" and len(call.args) == 3 and constant(call.args[1].value) == attr:
+            yield f"{code(call.args[0].value)}.{attr}"
 
 
 def _turns(name: str, module: ModuleInfo) -> bool:
