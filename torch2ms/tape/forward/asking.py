@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import expression_uses
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.choices import asked_there, but_for_shapes, own
 
 
-def asked_by(test: cst.BaseExpression, stmt: Stmt) -> tuple[list[cst.CSTNode], set[str]]:
-    """The expressions that a condition of a statement is computed by, itself first, and all that they read."""
+def asked_by(
+    test: cst.BaseExpression, stmt: Stmt, asked: set[str] | None = None
+) -> tuple[list[cst.CSTNode], set[str]]:
+    """The expressions that a condition of a statement is computed by, itself first, and all that they read.
+
+    Of its names only those that are `asked`: what loops and comprehensions count with is none of the statement's.
+    """
     if type(test) is cst.Subscript:
         test = test.slice[0].slice  # type: ignore[assignment]  # which item, not what it is an item of
     parts = list(but_for_shapes(test))
-    uses = _uses(parts, stmt)
-    there = {dotted(asked) for n in descend(test) if type(asked := asked_there(n)) is cst.Name}
+    uses = {u for u in _uses(parts, stmt) if asked is None or root(u) in asked}
+    there = {dotted(what) for n in descend(test) if type(what := asked_there(n)) is cst.Name}
     for bound in (s for s in stmt.block.scope.body.walk() if there and s.number < stmt.number and s.defs & there):
         value = bound.node.value if type(bound.node) is cst.Assign else None
         if type(value) in (cst.Attribute, cst.Subscript) or type(value) is cst.Call and name_called(value) == "get":

@@ -46,9 +46,10 @@ def put_in(project: Project) -> list[ClassInfo]:
 def _put(stmt: Stmt) -> Iterator[cst.BaseExpression]:
     """What a statement puts into something: an item, an attribute, an argument that is handed over with a name."""
     node = stmt.node
-    targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
+    targets: list[cst.BaseExpression] = [t.target for t in node.targets] if type(node) is cst.Assign else []
+    targets += [e.value for t in targets if type(t) is cst.Tuple for e in t.elements]
     if type(node) is cst.Assign and any(type(t) in (cst.Attribute, cst.Subscript) for t in targets):
-        yield node.value
+        yield from (e.value for e in node.value.elements) if type(node.value) is cst.Tuple else (node.value,)
     for call in stmt.calls:
         if name_called(call) in ("setattr", "add_module", "register_module", "append", "insert"):
             yield call.args[-1].value if call.args else cst.Name("None")

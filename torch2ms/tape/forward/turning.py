@@ -26,10 +26,10 @@ def same_at_every_step(
     """
     scope = event.stmt.block.scope
     turning = given_by_loops(scope, project) | turning_names(event, owner)
-    asked = _named_again(asked, scope, project)
+    names, asked = asked, _named_again(asked, scope, project)
     if asked & turning or _rebound(test, expression_uses(test, event.stmt), event, project):
         return False
-    if _computed_anew(test, turning, event, module, project):
+    if _computed_anew(test, names, turning, event, module, project):
         return False
     if asked - scope.locals or asked & set(scope.params):
         owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
@@ -37,10 +37,10 @@ def same_at_every_step(
 
 
 def _computed_anew(
-    test: cst.BaseExpression, turning: set[str], event: Event, module: ModuleInfo, project: Project
+    test: cst.BaseExpression, names: set[str], turning: set[str], event: Event, module: ModuleInfo, project: Project
 ) -> bool:
     """It is drawn, asks for what tensors hold, or is computed from what changes; their shapes stay as they are."""
-    parts, uses = asked_by(test, event.stmt)
+    parts, uses = asked_by(test, event.stmt, names)
     if any(DRAWN.search(code(part)) for part in parts):
         return True
     if ".item()" in code(test) or type(test) is not cst.Subscript and module.value(test).kind == "tensor":
