@@ -26,7 +26,7 @@ PARAMETERS = ("parameter list", "torch.nn.ParameterDict")
 
 def chosen(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
     """What a statement decides by, and the places of the layers that run, or are named, in one case alone."""
-    for node in gathered(own(stmt)):
+    for node in stmt.nodes if stmt.is_small else gathered(own(stmt)):
         if type(node) is cst.IfExp:
             if sides := held(node.body, module) ^ held(node.orelse, module):
                 yield node.test, sides

@@ -5,16 +5,14 @@ They may be of any class of networks that their module knows, or what it imports
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import name_called
 
+TAKING = frozenset("setattr add_module register_module append insert".split())
 NEAR = 2  # imports that are followed
 
 
@@ -34,25 +32,32 @@ def put_in(project: Project) -> list[ClassInfo]:
     """The classes of layers that are put into networks that were made before: `net[0] = Adapter(net[0])`."""
     found: dict[int, ClassInfo] = {}
     for module in project.modules.values():
-        for stmt in (s for scope in module.scope.walk() if scope.name != "__init__" for s in scope.body.walk()):
-            for made in _put(stmt):
-                value = module.value(made)
-                cls = class_of(value, module, project) if value.kind == "module" else None
-                if cls is not None and cls.method("forward") is not None:
-                    found[id(cls)] = cls
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk() if scope.name != "__init__" else ():
+                assigns = stmt.node.__class__ is cst.Assign
+                for made in _put(stmt) if assigns or stmt.calls else ():
+                    value = module.value(made)
+                    cls = class_of(value, module, project) if value.kind == "module" else None
+                    if cls is not None and cls.method("forward") is not None:
+                        found[id(cls)] = cls
     return list(found.values())
 
 
-def _put(stmt: Stmt) -> Iterator[cst.BaseExpression]:
+def _put(stmt: Stmt) -> list[cst.BaseExpression]:
     """What a statement puts into something: an item, an attribute, an argument that is handed over with a name."""
     node = stmt.node
-    targets: list[cst.BaseExpression] = [t.target for t in node.targets] if type(node) is cst.Assign else []
-    targets += [e.value for t in targets if type(t) is cst.Tuple for e in t.elements]
-    if type(node) is cst.Assign and any(type(t) in (cst.Attribute, cst.Subscript) for t in targets):
-        yield from (e.value for e in node.value.elements) if type(node.value) is cst.Tuple else (node.value,)
+    found: list[cst.BaseExpression] = []
+    if type(node) is cst.Assign:
+        for target in (t.target for t in node.targets):
+            if type(target) is cst.Tuple and type(node.value) is cst.Tuple:
+                found += [e.value for e in node.value.elements]
+            elif type(target) in (cst.Attribute, cst.Subscript):
+                found.append(node.value)
     for call in stmt.calls:
-        if name_called(call) in ("setattr", "add_module", "register_module", "append", "insert"):
-            yield call.args[-1].value if call.args else cst.Name("None")
+        name = call.func.attr if type(call.func) is cst.Attribute else call.func
+        if type(name) is cst.Name and name.value in TAKING and call.args:
+            found.append(call.args[-1].value)
+    return found
 
 
 def held_in(attr: str, cls: ClassInfo, project: Project) -> list[ClassInfo]:
