@@ -44,6 +44,7 @@ def load_optimizer_state(optimizer, state):
     """What is loaded goes along with the steps from then on, as torch's optimizers go on with these very moments."""
     for group, kept in zip(optimizer.param_groups, state["param_groups"]):
         ops.assign(group["lr"], kept["lr"])
+        group.update({name: setting for name, setting in kept.items() if name not in ("params", "lr")})
     held = state["state"]
     for name, value in moments(optimizer).items():
         if name in held:

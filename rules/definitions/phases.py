@@ -44,7 +44,10 @@ def idle_left_out(grad_fn, *parts):
         def watch(cell, _, outputs):
             called.add(id(cell))
             for tensor in tensors_in(outputs):
-                tensor.register_hook(lambda grad: reached.update(map(id, own[id(cell)])))
+                try:
+                    tensor.register_hook(lambda grad: reached.update(map(id, own[id(cell)])))
+                except RuntimeError:  # no gradient goes through it
+                    pass
 
         hooks = [cell.register_forward_hook(watch) for key, cell in cells.items() if own[key]]
         found = grad_fn(*args)

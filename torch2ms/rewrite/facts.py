@@ -21,6 +21,9 @@ from torch2ms.rewrite.parameters.ordered import ordered
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.tensors.samples import columns
 
+SET_DECAY = re.compile(r"""\[["']weight_decay["']\]\s*[-+*/]?=[^=]""")
+GIVEN_DECAY = re.compile(r"\bweight_decay\s*=")
+LOADED_STATE = re.compile(r"opt\w*\.load_state_dict\(")  # another optimizer's decay comes along
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 SPARSE = re.compile(r"\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
@@ -205,7 +208,10 @@ class ModuleFacts(Facts):
         return isinstance(node, (cst.Name, cst.Attribute)) and self.module.value(node).name == "range"
 
     def decays(self, node: cst.BaseExpression) -> bool:
-        """Whether an optimizer may be given groups of parameters with a weight decay of their own."""
+        """Whether an optimizer may be given groups of parameters with a weight decay of their own, or one later on."""
+        loaded = self.project.says(LOADED_STATE) and self.project.says(GIVEN_DECAY)
+        if loaded or self.project.says(SET_DECAY):
+            return True
         value = self.module.value(node)
         if value.kind in ("params", "tensor", "dict"):
             return False

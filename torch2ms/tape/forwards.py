@@ -109,7 +109,11 @@ def forward_of(
 def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdicts) -> str:
     """Why steps would move layers that torch leaves alone; "" where the optimizers leave them alone as well."""
     around = verdicts.module, verdicts.project
-    steps = [e for e in verdicts.records.events if e.kind in STEPS]
+    records = verdicts.records
+    steps = [e for e in records.events if e.kind in STEPS]
+    number = records.number.get(id(event))  # none of two that were put together
+    if steps and number is not None and not event.lifted:
+        wanted = [o for o in wanted if any(n == number for e in steps for n, _ in records.held(e, o))]
     left = [*left_out_at_times(event, region, wanted, *around)]
     left += left_out_of_networks(event, region, wanted, steps, *around)
     idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}

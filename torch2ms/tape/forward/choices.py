@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,26 +11,27 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, constant, descend, gathered
-from torch2ms.analysis.values import Value, any_overlap
+from torch2ms.analysis.syntax.tree import children, constant, descend, gathered
+from torch2ms.analysis.values import PART, Value, any_overlap
 
-CHOOSING = re.compile(r"Module(List|Dict)|\bgetattr\(|[}\])]\s*\[|[:\[(,]\s*\w+\.\w+\s*[,}\])]|\sif\b.*\belse\b")
-OF_SHAPE = re.compile(
-    r"\.(shape|ndim|dtype|device|is_cuda|requires_grad)\b|\.(size|dim)\(|\bis (not )?None"
-    r"|\b(len|type|isinstance|hasattr|is_tensor)\("
-)
+# questions about shapes and kinds, which stay as they are while one trains
+ATTRIBUTES = frozenset("shape ndim dtype device is_cuda requires_grad".split())
+METHODS = frozenset("size dim numel".split())
+FUNCTIONS = frozenset("len type isinstance hasattr is_tensor torch.is_tensor".split())
 BUILTINS = set(dir(builtins))
+SEQUENTIAL = "torch.nn.Sequential"
 LAYERS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
+PARAMETERS = ("parameter list", "torch.nn.ParameterDict")
 
 
 def chosen(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
     """What a statement decides by, and the places of the layers that run, or are named, in one case alone."""
-    for node in gathered(own(stmt)):
+    for node in stmt.nodes if stmt.is_small else gathered(own(stmt)):
         if type(node) is cst.IfExp:
             if sides := held(node.body, module) ^ held(node.orelse, module):
                 yield node.test, sides
         elif type(node) is cst.Subscript:
-            if (layers := _items(module.value(node.value))) and moving(node):
+            if moving(node) and (layers := _items(node.value, module.value(node.value)) or _item(module.value(node))):
                 yield node, layers
         elif type(node) is cst.Call and (asked := by_name(node)) is not None:
             net = module.value(node.args[0].value)
@@ -91,9 +91,44 @@ def tests_of(test: cst.BaseExpression, stmt: Stmt, loops: list[Stmt]) -> Iterato
     for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor and any(i.test is test for i in n.ifs)):
         asked -= {n.value for n in descend(made.target) if type(n) is cst.Name}  # it is asked of each of them
     for source in (test, *(ranges[name] for name in sorted(asked & ranges.keys())), *kept):
-        names = {root(u) for u in expression_uses(source, stmt)} - ranges.keys() - BUILTINS
-        if names and not OF_SHAPE.search(code(source)):
+        asks = but_for_shapes(source)
+        names = {root(u) for part in asks for u in expression_uses(part, stmt)} - ranges.keys() - BUILTINS
+        if names:
             yield source, names
+
+
+def but_for_shapes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The largest parts of an expression in which nobody asks for a shape or a kind, or whether something is there.
+
+    What a batch has is not settled: `batch.target is not None`.
+    """
+    if of_shape(node):
+        return
+    if any(of_shape(n) for n in descend(node)):
+        value = type(node) is cst.Attribute or type(node) is cst.Arg
+        for child in [node.value] if value else children(node):  # type: ignore[attr-defined]
+            yield from but_for_shapes(child)
+    else:
+        yield node
+
+
+def of_shape(node: cst.CSTNode) -> bool:
+    if type(node) is cst.Attribute:
+        return node.attr.value in ATTRIBUTES
+    if type(node) is cst.Call:
+        method = type(node.func) is cst.Attribute and node.func.attr.value in METHODS
+        return method or dotted(node.func) in FUNCTIONS
+    asked = asked_there(node)
+    return asked is not None and (type(asked) is cst.Name or dotted(asked).startswith("self."))
+
+
+def asked_there(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Of what a comparison asks whether it is None."""
+    if type(node) is not cst.Comparison or len(node.comparisons) != 1:
+        return None
+    target = node.comparisons[0]
+    there = isinstance(target.operator, (cst.Is, cst.IsNot)) and constant(target.comparator) is None
+    return node.left if there else None
 
 
 def elsewhere(places: frozenset[str], stmt: Stmt, stmts: list[Stmt], module: ModuleInfo) -> frozenset[str]:
@@ -114,11 +149,25 @@ def own(stmt: Stmt) -> cst.CSTNode:
     return node if not stmt.blocks else cst.Pass()
 
 
-def _items(value: Value) -> frozenset[str]:
-    """The layers in a list, tuple or dict of layers."""
-    if value.kind == "module":
-        return frozenset({value.place}) if value.name in LAYERS and value.place else frozenset()
+def _items(node: cst.BaseExpression, value: Value) -> frozenset[str]:
+    """The layers, or the parameters, in a list, tuple or dict of them."""
+    if value.kind == "module" or value.name in PARAMETERS:
+        return frozenset({value.place} if value.place and value.name in (SEQUENTIAL, *LAYERS, *PARAMETERS) else ())
     if value.kind not in ("list", "tuple", "dict"):
         return frozenset()
-    layers = frozenset(v.place for v in value.items or () if v.kind == "module" and v.place)
+    held = [v for item in (value.each, *(value.items or ())) if item is not None for v in (item, *(item.items or ()))]
+    if any(v.kind == "module" and not v.place for v in held):
+        return frozenset({f"{dotted(node)}{PART}>"})
+    if value.each is not None:
+        return frozenset(d for d in value.deps if d[0] not in "@^") if any(map(_trains, held)) else frozenset()
+    layers = frozenset(v.place for v in value.items or () if v.place and (v.kind == "module" or _trains(v)))
     return layers if len(layers) > 1 else frozenset()
+
+
+def _item(value: Value) -> frozenset[str]:
+    """What a container holds that layers were put into one by one."""
+    return frozenset(d for d in value.deps if PART in d) if value.kind == "module" and not value.name else frozenset()
+
+
+def _trains(value: Value) -> bool:
+    return value.leaf or value.kind == "param"

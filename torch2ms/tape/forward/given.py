@@ -21,12 +21,13 @@ class Given:
     turning: set[str] = field(default_factory=set)  # they are others at each step
     absent: set[str] = field(default_factory=set)  # ... and None at some of them
     written: dict[str, object] = field(default_factory=dict)  # constants at every step
+    evaluating: bool = False  # the networks may be in evaluation mode
 
     def of(
         self, call: cst.Call, stmt: Stmt, params: list[str], node: cst.CSTNode | None = None
     ) -> Given:
         """... in what a call runs, with these parameters."""
-        made = Given()
+        made = Given(evaluating=self.evaluating)
         defaults = defaults_of(node)
         if any(a.star for a in call.args):
             return made

@@ -8,8 +8,11 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
 
+TAKING = frozenset("setattr add_module register_module append insert".split())
 NEAR = 2  # imports that are followed
 
 
@@ -22,6 +25,39 @@ def made_by_others(module: ModuleInfo, project: Project) -> list[ClassInfo]:
         near |= {name: project.modules[name] for name in named & project.modules.keys()}
     classes = (c for home in near.values() for c in home.classes.values())
     return [c for c in classes if c.kind == "module" and c.method("forward") is not None]
+
+
+@once
+def put_in(project: Project) -> list[ClassInfo]:
+    """The classes of layers that are put into networks that were made before: `net[0] = Adapter(net[0])`."""
+    found: dict[int, ClassInfo] = {}
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk() if scope.name != "__init__" else ():
+                assigns = stmt.node.__class__ is cst.Assign
+                for made in _put(stmt) if assigns or stmt.calls else ():
+                    value = module.value(made)
+                    cls = class_of(value, module, project) if value.kind == "module" else None
+                    if cls is not None and cls.method("forward") is not None:
+                        found[id(cls)] = cls
+    return list(found.values())
+
+
+def _put(stmt: Stmt) -> list[cst.BaseExpression]:
+    """What a statement puts into something: an item, an attribute, an argument that is handed over with a name."""
+    node = stmt.node
+    found: list[cst.BaseExpression] = []
+    if type(node) is cst.Assign:
+        for target in (t.target for t in node.targets):
+            if type(target) is cst.Tuple and type(node.value) is cst.Tuple:
+                found += [e.value for e in node.value.elements]
+            elif type(target) in (cst.Attribute, cst.Subscript):
+                found.append(node.value)
+    for call in stmt.calls:
+        name = call.func.attr if type(call.func) is cst.Attribute else call.func
+        if type(name) is cst.Name and name.value in TAKING and call.args:
+            found.append(call.args[-1].value)
+    return found
 
 
 def held_in(attr: str, cls: ClassInfo, project: Project) -> list[ClassInfo]:

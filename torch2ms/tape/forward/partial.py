@@ -16,10 +16,12 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.forward.choices import CHOOSING, by_name, chosen, elsewhere, one_of_all, tests_of
+from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
+from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.replaced import out_of_use
 from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
 from torch2ms.tape.forward.turning import same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
@@ -90,6 +92,9 @@ def left_out_of_networks(
     wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     decaying = {e.place for e in steps if e.value.dtype == "decays"}
+    for owner in moving:
+        if owner.place in decaying:
+            yield from (Skipped("", reason=why) for why in out_of_use(event, owner, module, project))
     items = list(of_items(stmts, module, project)) if decaying else []
     if not items and not any(skipped(stmts, Given(), module, project, wanted)):
         return
@@ -97,7 +102,8 @@ def left_out_of_networks(
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
     changing |= given_by_loops(event.stmt.block.scope, project)
-    for left in (*items, *skipped(stmts, Given(changing), module, project, wanted)):
+    given = Given(changing, evaluating=evaluating(event.stmt, wanted, module, project))
+    for left in (*items, *skipped(stmts, given, module, project, wanted)):
         for owner in moving:
             if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
                 if owner.place in decaying if left.ever or not left.test else left.changes:
@@ -115,7 +121,8 @@ def without_gradient(
     found = [*_cuts(event, region, module), *_choices(event, region, module)]
     missing = {p for _, asked, places in found if asked & turning for p in places}
     set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
-    for left in skipped(stmts, Given(turning), module, project, owns) if owns else ():
+    given = Given(turning, evaluating=evaluating(event.stmt, owns, module, project))
+    for left in skipped(stmts, given, module, project, owns) if owns else ():
         if left.changes or left.ever or not left.test:
             missing.add(left.place)
         else:
@@ -142,8 +149,6 @@ def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
 
 def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """What the expressions of a forward decide by, and the modules that run in one case alone."""
-    if not module.says(CHOOSING):
-        return
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}
     names |= {root(u) for s in stmts for u in s.uses if "." in u}  # `head.weight`

@@ -20,19 +20,19 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
-from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
+from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import Given
-from torch2ms.tape.forward.made_by import held_in, made_by_others
+from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.results import at_times
 from torch2ms.tape.forward.unnamed import unnamed
+from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
 
-SEQUENTIAL = "torch.nn.Sequential"
+JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
-DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
 )  # layers are picked without naming one of them
@@ -50,9 +50,12 @@ class Skipped:
     changes: bool = False  # the condition is another one from step to step
     code: str = ""  # what names them, or what they belong to, where the gradient is taken
     ever: bool = False  # it leaves them out at every step, if it does
+    reason: str = ""  # in so many words
 
     @property
     def why(self) -> str:
+        if self.reason:
+            return self.reason
         if self.test:
             return DEPENDING.format(self.test)
         return f"nothing runs `{self.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
@@ -83,6 +86,11 @@ def skipped(
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     left = forward.skipped(value.place)
                     yield from left if classes else (replace(each, code=dotted(call.func)) for each in left)
+            for cls in (c for c in put_in(project) if c not in classes):  # somewhere in it, for all that is seen
+                there = _Forward(cls, cls.methods["forward"], project, Given(evaluating=given.evaluating))
+                for each in there.skipped(value.place):
+                    if each.changes:
+                        yield replace(each, place=value.place, code=dotted(call.func))
 
 
 def _of_results(
@@ -255,8 +263,8 @@ class _Forward:
                     yield Skipped(f"{place}.{name}", flag, code=self.naming(name), ever=True)
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
-                        changes = self.changes(test, stmt, info, given)
-                        yield Skipped(f"{place}.{name}" if name else place, code(test), changes, self.naming(name))
+                        moves = changes(test, stmt, info, given, self.cls, self.project)
+                        yield Skipped(f"{place}.{name}" if name else place, code(test), moves, self.naming(name))
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
@@ -293,7 +301,7 @@ class _Forward:
                     left |= whole - self.run(self.info, ())
             self.taken = None
             found = by_branch(stmt, info.scope.body.walk(), info.module, self.of_list(info))
-            yield stmt.node.test, left | self.behind(found, info)
+            yield stmt.node.test, left | self.behind(found, info) | self.not_reached(stmt, info)
         elif self.direct(stmt.uses, info) or self.choosing or any(type(n) in PICKING for n in stmt.nodes):
             loops = [a for a in stmt.ancestors() if a.is_loop]
             for node in descend(own(stmt)):
@@ -311,6 +319,13 @@ class _Forward:
                     layers = self.below(dotted(node.args[0].value), info, whole)
                     for test, _ in tests_of(name, stmt, loops) if layers else ():
                         yield test, layers
+
+    def not_reached(self, stmt: Stmt, info: FunctionInfo) -> set[str]:
+        """The lists of layers that a loop goes through, which a condition ends, or a turn of it."""
+        jumps = any(isinstance(s.node, JUMPS) for s in stmt.walk())
+        loops = [a for a in stmt.ancestors() if a.is_loop] if jumps else ()
+        layers = set[str]().union(*(self.direct(loop.all_uses, info) for loop in loops))
+        return {name for name in layers if self.parts[name].name in (*LAYERS, SEQUENTIAL, *PARAMETERS[1:])}
 
     def unmet(self, stmt: Stmt, given: Given, whole: set[str]) -> Iterator[tuple[str, str]]:
         """The layers that do not run at any step: a flag that is written out keeps them from it."""
@@ -336,7 +351,7 @@ class _Forward:
         name, prefix = dotted(node), self.prefix(info)
         part = self.parts.get(name[len(prefix) :]) if name.startswith(prefix) else None
         if part is not None:
-            return {name[len(prefix) :]} if part.name in (*LAYERS, *PARAMETERS[1:]) else set()
+            return {name[len(prefix) :]} if part.name in (SEQUENTIAL, *LAYERS, *PARAMETERS[1:]) else set()
         if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
             return self.direct(expression_uses(node, stmt), info)
         made = [(s.node.value, s) for s in info.scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign)]
@@ -417,36 +432,6 @@ class _Forward:
                 if method not in (*around, info):
                     inside = given.of(call, stmt, method.scope.params, method.scope.node)
                     yield from self.reached(method, inside, (*around, info))
-
-    def changes(self, test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given) -> bool:
-        """Whether a condition of a forward is another one from call to call, as far as that is seen."""
-        sources, asked = [code(test)], expression_uses(test, stmt)
-        for before in info.scope.body.walk():
-            if not before.blocks and before.number < stmt.number and before.defs & asked:
-                sources.append(code(before.node))
-                asked |= before.uses
-        if any(DRAWN.search(text) for text in sources):
-            return True
-        if given.none_at_times(test):
-            return True
-        if OF_SHAPE.search(" ".join(sources)):
-            return False
-        asks = isinstance(stmt.node, (cst.If, cst.While))
-        if asks and (".item()" in sources[0] or info.module.value(test).kind == "tensor"):
-            return True
-        if asked & given.turning:
-            return True
-        return any(self.rebound(u[5:]) for u in asked if u.startswith("self.") and u != "self.training")
-
-    def rebound(self, attr: str) -> bool:
-        """An attribute that other code than a constructor binds; what other classes call so is another one."""
-        homes = [c.scope for below in (self.cls, *self.cls.below()) for c in below.lineage()]
-        for scope in (s for m in self.project.modules.values() for s in m.scope.walk()) if attr else ():
-            another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
-            places = {d for s in scope.body.walk() for d in s.defs if d.rpartition(".")[2] == attr and "." in d}
-            if places - ({f"self.{attr}"} if another else set()):
-                return True
-        return False
 
     def used_elsewhere(self, attr: str) -> bool:
         """Something else may run a layer that the forward does not run."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.sources import computed_from
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.tape.forward.choices import OF_SHAPE
+from torch2ms.tape.forward.asking import asked_by
+from torch2ms.tape.forward.unsteady import DRAWN
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
-
-DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 
 
 def same_at_every_step(
@@ -30,10 +26,10 @@ def same_at_every_step(
     """
     scope = event.stmt.block.scope
     turning = given_by_loops(scope, project) | turning_names(event, owner)
-    asked = _named_again(asked, scope, project)
+    names, asked = asked, _named_again(asked, scope, project)
     if asked & turning or _rebound(test, expression_uses(test, event.stmt), event, project):
         return False
-    if _computed_anew(test, turning, event, module, project):
+    if _computed_anew(test, names, turning, event, module, project):
         return False
     if asked - scope.locals or asked & set(scope.params):
         owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
@@ -41,18 +37,15 @@ def same_at_every_step(
 
 
 def _computed_anew(
-    test: cst.BaseExpression, turning: set[str], event: Event, module: ModuleInfo, project: Project
+    test: cst.BaseExpression, names: set[str], turning: set[str], event: Event, module: ModuleInfo, project: Project
 ) -> bool:
     """It is drawn, asks for what tensors hold, or is computed from what changes; their shapes stay as they are."""
-    sources, uses = computed_from(test, event.stmt)
-    if any(DRAWN.search(text) for text in sources):
+    parts, uses = asked_by(test, event.stmt, names)
+    if any(DRAWN.search(code(part)) for part in parts):
         return True
-    if OF_SHAPE.search(sources[0]):
-        return False
-    if ".item()" in sources[0] or type(test) is not cst.Subscript and module.value(test).kind == "tensor":
+    if ".item()" in code(test) or type(test) is not cst.Subscript and module.value(test).kind == "tensor":
         return True
-    changes = bool({root(u) for u in uses} & turning) or _rebound(test, uses, event, project)
-    return changes and not any(OF_SHAPE.search(text) for text in sources)
+    return bool({root(u) for u in uses} & turning) or _rebound(test, uses, event, project)
 
 
 def turning_names(event: Event, owner: Owner) -> set[str]:

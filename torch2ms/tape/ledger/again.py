@@ -88,7 +88,7 @@ def left_over(owner: Owner, records: Records, project: Project) -> bool:
 
 def _called_again(scope: Scope, owner: Owner, project: Project) -> bool:
     """The function is called for the same leaf in a loop, or from several places."""
-    sites = list(_sites(scope, project))
+    sites = list(called_from(scope, project))
     given = root(owner.place) in scope.params and root(owner.place) != "self"
     if given:
         handed = [(s, dotted(dict(_bound(call, scope)).get(root(owner.place), cst.Name("")))) for s, call in sites]
@@ -108,7 +108,7 @@ def given_by_loops(scope: Scope, project: Project, inner: tuple[Scope, ...] = ()
     """The parameters of a function that calls of it give other values in each turn of a loop, or in each call of the
     function where such a call stands."""
     found: set[str] = set()
-    for stmt, call in _sites(scope, project):
+    for stmt, call in called_from(scope, project):
         changing, home = bound_in_loops(stmt), stmt.block.scope
         given = {name: {root(u) for u in computed_from(value, stmt)[1]} for name, value in _bound(call, scope)}
         passed = set().union(*given.values()) & set(home.params) - {"self"}
@@ -125,7 +125,7 @@ def _bound(call: cst.Call, scope: Scope) -> Iterator[tuple[str, cst.BaseExpressi
         yield arg.keyword.value if arg.keyword is not None else next(free, ""), arg.value
 
 
-def _sites(scope: Scope, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
+def called_from(scope: Scope, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
     """The calls that seem to be of a function."""
     for other in (s for m in project.modules.values() for s in m.scope.walk()):
         yield from ((stmt, c) for stmt in other.body.walk() for c in stmt.calls if _means(c.func, scope))

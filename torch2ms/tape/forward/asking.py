@@ -1,0 +1,53 @@
+"""What conditions ask: what they are computed from, but for shapes and kinds, which stay as they are in training."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.tape.forward.choices import asked_there, but_for_shapes, own
+
+
+def asked_by(
+    test: cst.BaseExpression, stmt: Stmt, asked: set[str] | None = None
+) -> tuple[list[cst.CSTNode], set[str]]:
+    """The expressions that a condition of a statement is computed by, itself first, and all that they read.
+
+    Of its names only those that are `asked`: what loops and comprehensions count with is none of the statement's.
+    """
+    if type(test) is cst.Subscript:
+        test = test.slice[0].slice  # type: ignore[assignment]  # which item, not what it is an item of
+    parts = list(but_for_shapes(test))
+    uses = {u for u in _uses(parts, stmt) if asked is None or root(u) in asked}
+    there = {dotted(what) for n in descend(test) if type(what := asked_there(n)) is cst.Name}
+    for bound in (s for s in stmt.block.scope.body.walk() if there and s.number < stmt.number and s.defs & there):
+        value = bound.node.value if type(bound.node) is cst.Assign else None
+        if type(value) in (cst.Attribute, cst.Subscript) or type(value) is cst.Call and name_called(value) == "get":
+            uses |= bound.uses  # `target = batch.get("target")`
+    loops = {id(a) for a in stmt.ancestors() if a.is_loop}
+    left = [s for s in stmt.block.scope.body.walk() if s is not stmt and not isinstance(s.node, cst.FunctionDef)]
+    found = True
+    while found:
+        found = False
+        for before in reversed(left):
+            again = before.number > stmt.number and any(id(a) in loops for a in before.ancestors())
+            if before.defs & uses and (again or before.number < stmt.number) and not _opens(before):
+                around = [a for a in before.ancestors() if isinstance(a.node, (cst.If, cst.While))]
+                made = [p for s in (before, *around) for p in but_for_shapes(own(s))]
+                parts += made
+                uses |= _uses(made, before)
+                left.remove(before)
+                found = True
+    return parts, uses
+
+
+def _opens(stmt: Stmt) -> bool:
+    """A block whose statements are looked at one by one."""
+    return bool(stmt.blocks) and not isinstance(stmt.node, cst.For)
+
+
+def _uses(parts: list[cst.CSTNode], stmt: Stmt) -> set[str]:
+    return set[str]().union(*(expression_uses(p, stmt) for p in parts))

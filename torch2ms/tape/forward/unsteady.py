@@ -1,0 +1,91 @@
+"""Conditions of forwards that are other ones from step to step, as far as that is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.tape.forward.asking import asked_by
+from torch2ms.tape.forward.given import Given
+from torch2ms.tape.ledger.beyond import weights
+
+DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
+
+
+def changes(
+    test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given, cls: ClassInfo, project: Project
+) -> bool:
+    """Whether a condition of a forward of this class is another one from call to call."""
+    if given.none_at_times(test):
+        return True
+    parts, uses = asked_by(test, stmt)
+    nodes = [n for part in parts for n in descend(part)]
+    helpers = [h for n in nodes if type(n) is cst.Call and (h := _helper(n, info, cls, project)) is not None]
+    within = [s for h in helpers for s in h.scope.body.walk() if not s.blocks]
+    if any(DRAWN.search(code(n)) for n in (*parts, *(s.node for s in within))):
+        return True
+    if {u.partition(".")[0] for u in uses} & given.turning:
+        return True
+    learnt = any(type(n) is cst.Call and info.module.value(n.func).kind == "module" for n in nodes)
+    if learnt or uses & {f"self.{name}" for name in weights(cls)}:
+        return True
+    if type(stmt.node) in (cst.If, cst.While) and info.module.value(test).kind == "tensor":
+        return True
+    uses = uses.union(*(s.uses for s in within))
+    if given.evaluating and "self.training" in uses:
+        return True
+    asked = {u.rpartition(".")[2] for u in uses if u.startswith("self.") and u != "self.training"}
+    if any(rebound(attr, cls, project) for attr in asked):
+        return True
+    return any(_turns(name, info.module) for name in uses if "." not in name and name not in info.scope.locals)
+
+
+def _helper(call: cst.Call, info: FunctionInfo, cls: ClassInfo, project: Project) -> FunctionInfo | None:
+    """What a condition calls: a method of the network, or a function of the project."""
+    name = dotted(call.func)
+    if name.startswith("self.") and name.count(".") == 1:
+        return cls.method(name[5:])
+    value = info.module.value(call.func)
+    found = project.find(value.name, info.module) if value.kind == "function" and value.name else None
+    return found if isinstance(found, FunctionInfo) else None
+
+
+def rebound(attr: str, cls: ClassInfo, project: Project) -> bool:
+    """An attribute that other code than a constructor binds; what other classes call so is another one."""
+    homes = [c.scope for below in (cls, *cls.below()) for c in below.lineage()]
+    for scope in (s for m in project.modules.values() if m.has(attr) for s in m.scope.walk()):
+        another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
+        places = {place for s in scope.body.walk() for place in _bound(s, attr)}
+        if places - ({f"self.{attr}"} if another else set()):
+            return True
+    return False
+
+
+def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
+    """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name."""
+    yield from (d for d in stmt.defs if d.rpartition(".")[2] == attr and "." in d)
+    node = stmt.node
+    targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
+    for target in [*targets, node.target] if type(node) is cst.AugAssign else targets:
+        if type(target) is cst.Attribute and target.attr.value == attr and not dotted(target):
+            yield code(target)
+    for call in stmt.calls:
+        if dotted(call.func) == "setattr" and len(call.args) == 3 and constant(call.args[1].value) == attr:
+            yield f"{code(call.args[0].value)}.{attr}"
+
+
+def _turns(name: str, module: ModuleInfo) -> bool:
+    """A name of a module that its loops, or its functions, bind again."""
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            if type(stmt.node) is cst.Global and any(n.name.value == name for n in stmt.node.names):
+                return True
+            if scope is module.scope and name in stmt.defs and any(a.is_loop for a in (stmt, *stmt.ancestors())):
+                return True
+    return False
