@@ -14,11 +14,11 @@ from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
+from torch2ms.tape.forward.left import DEPENDING
 from torch2ms.tape.forward.partial import left_out_at_times, left_out_of_networks, picked_anew
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.shared import Regions, together
-from torch2ms.tape.forward.skipped import DEPENDING
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.forward.watched import unwatched

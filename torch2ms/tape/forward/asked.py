@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.partial import without_gradient
 from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.unreached import unreached
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, clause_of
@@ -39,9 +40,8 @@ def note_asked(event: Event, region: Region, owners: list[Owner], records: Recor
         if not asking:
             continue
         missing = without_gradient(event, region, owner, records.module, project)
-        missing |= _unreached(owner, records.root_deps(event), records.module) | _of_others(
-            event, owner, records.module
-        )
+        missing |= _unreached(owner, records.root_deps(event), records, project)
+        missing |= _of_others(event, owner, records.module)
         for asker in asking:
             about = missing if _asks_all(asker, owner) else _asked_about(asker, missing)
             if asker.kind == "taken" and about and len(records.held(asker, owner)) == 1:
@@ -58,12 +58,15 @@ def _asking(event: Event) -> bool:
     return event.without != NONE_IS_WITHOUT and asks(event)
 
 
-def _unreached(owner: Owner, reached: frozenset[str], module: ModuleInfo) -> frozenset[str]:
-    """The networks of an owner that the loss does not depend on."""
+def _unreached(owner: Owner, reached: frozenset[str], records: Records, project: Project) -> frozenset[str]:
+    """The networks of an owner, or the layers of one, that the loss does not depend on."""
     if not reached or any(d.startswith(("^", "@")) for d in reached):
         return frozenset()
+    module = records.module
+    parts = {part for part, _ in unreached(owner, reached, frozenset(), records.scope, module, project)}
     known = {v.place for v in module.values.values() if v.kind == "module" and v.name and v.place and not v.items}
-    return frozenset(o for o in owner.owns or () if o in known and not any_overlap(frozenset({o}), reached))
+    apart = {o for o in owner.owns or () if o in known and not any_overlap(frozenset({o}), reached)}
+    return frozenset(parts | apart)
 
 
 def _of_others(event: Event, owner: Owner, module: ModuleInfo) -> frozenset[str]:

@@ -62,7 +62,7 @@ class Given:
             if name in made.defs and isinstance(made.node, cst.Assign) and made.number < stmt.number:
                 if _told(made, name) and self.lacking(made.node.value, made):
                     return True
-                if constant(made.node.value) is None and self.asked(made):
+                if constant(made.node.value) is None and (name in self.turning or self.asked(made)):
                     return True
         return False
 

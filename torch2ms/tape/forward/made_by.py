@@ -35,7 +35,7 @@ def put_in(project: Project) -> list[ClassInfo]:
         for scope in module.scope.walk():
             for stmt in scope.body.walk() if scope.name != "__init__" else ():
                 assigns = stmt.node.__class__ is cst.Assign
-                for made in _put(stmt) if assigns or stmt.calls else ():
+                for made in _put(stmt, module) if assigns or stmt.calls else ():
                     value = module.value(made)
                     cls = class_of(value, module, project) if value.kind == "module" else None
                     if cls is not None and cls.method("forward") is not None:
@@ -43,21 +43,30 @@ def put_in(project: Project) -> list[ClassInfo]:
     return list(found.values())
 
 
-def _put(stmt: Stmt) -> list[cst.BaseExpression]:
-    """What a statement puts into something: an item, an attribute, an argument that is handed over with a name."""
+def _put(stmt: Stmt, module: ModuleInfo) -> list[cst.BaseExpression]:
+    """What a statement puts into a network: as an item, as an attribute, by a call that names it."""
     node = stmt.node
     found: list[cst.BaseExpression] = []
     if type(node) is cst.Assign:
         for target in (t.target for t in node.targets):
-            if type(target) is cst.Tuple and type(node.value) is cst.Tuple:
-                found += [e.value for e in node.value.elements]
-            elif type(target) in (cst.Attribute, cst.Subscript):
-                found.append(node.value)
+            every = [e.value for e in target.elements] if type(target) is cst.Tuple else [target]
+            if any(type(t) in (cst.Attribute, cst.Subscript) and _holds(t.value, module) for t in every):  # type: ignore[attr-defined]
+                found += [e.value for e in node.value.elements] if type(node.value) is cst.Tuple else [node.value]
     for call in stmt.calls:
+        method = type(call.func) is cst.Attribute
         name = call.func.attr if type(call.func) is cst.Attribute else call.func
         if type(name) is cst.Name and name.value in TAKING and call.args:
-            found.append(call.args[-1].value)
+            holder = call.func.value if type(call.func) is cst.Attribute else call.args[0].value
+            if _holds(holder, module) or not method and module.value(holder).kind == "unknown":
+                found.append(call.args[-1].value)
     return found
+
+
+def _holds(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A network, or what it keeps its layers in: `net._modules`."""
+    if type(node) is cst.Attribute and node.attr.value == "_modules":
+        return True
+    return module.value(node).kind == "module"
 
 
 def held_in(attr: str, cls: ClassInfo, project: Project) -> list[ClassInfo]:

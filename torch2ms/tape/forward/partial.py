@@ -20,9 +20,10 @@ from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_of_all
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
+from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.replaced import out_of_use
-from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
+from torch2ms.tape.forward.skipped import of_items, skipped
 from torch2ms.tape.forward.turning import same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops

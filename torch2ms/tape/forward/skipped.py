@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -24,12 +24,13 @@ from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, m
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import Given
+from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.results import at_times
 from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
-from torch2ms.tape.ledger.beyond import PARAMETERS, weighted_parts, weights
+from torch2ms.tape.ledger.beyond import PARAMETERS, handed, weighted_parts, weights
 
 JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
@@ -38,27 +39,6 @@ NAMING = re.compile(
 )  # layers are picked without naming one of them
 BEGINNING = re.compile(r"(\w+\.)*init\.\w+_\(")
 BY_NAME = re.compile(r"\bsetattr\(\s*self\b|\.(add|register)_module\(")
-DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
-
-
-@dataclass
-class Skipped:
-    """Layers that a call of a network leaves out, and under which condition; "" for those that nothing runs."""
-
-    place: str
-    test: str = ""
-    changes: bool = False  # the condition is another one from step to step
-    code: str = ""  # what names them, or what they belong to, where the gradient is taken
-    ever: bool = False  # it leaves them out at every step, if it does
-    reason: str = ""  # in so many words
-
-    @property
-    def why(self) -> str:
-        if self.reason:
-            return self.reason
-        if self.test:
-            return DEPENDING.format(self.test)
-        return f"nothing runs `{self.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
 
 
 def skipped(
@@ -76,6 +56,7 @@ def skipped(
             if inner:
                 inside = given.of(call, stmt, names)
                 yield from _picked(inner, inside.turning, home, project)
+                yield from _of_branches(call, stmt, inside, home, project)
                 yield from skipped(inner, inside, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
@@ -85,7 +66,8 @@ def skipped(
                     params = given.of(call, stmt, info.scope.params, info.scope.node)
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     left = forward.skipped(value.place)
-                    yield from left if classes else (replace(each, code=dotted(call.func)) for each in left)
+                    named = bool(classes) and value.name != SEQUENTIAL
+                    yield from left if named else (replace(each, code=dotted(call.func)) for each in left)
             for cls in (c for c in put_in(project) if c not in classes):  # somewhere in it, for all that is seen
                 there = _Forward(cls, cls.methods["forward"], project, Given(evaluating=given.evaluating))
                 for each in there.skipped(value.place):
@@ -131,6 +113,26 @@ def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: 
             moves = bool(asked & changing)
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module) if moves else "") for p in places)
     yield from of_items(stmts, module, project)
+
+
+def _of_branches(
+    call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project
+) -> Iterator[Skipped]:
+    """The layers that a method of an object runs in one case alone."""
+    info, cls = _of_self(call, stmt, project), _around(stmt, project)
+    if info is None or cls is None:
+        return
+    stmts = list(info.scope.body.walk())
+    calls = [(s, c, module.value(c.func).place) for s in stmts if not s.blocks for c in s.calls]
+    ran = [(s, code(c.func), place) for s, c, place in calls if place and module.value(c.func).kind == "module"]
+    for branch in (s for s in stmts if ran and isinstance(s.node, cst.If)):
+        sides = [{(name, place) for s, name, place in ran if s in inner.walk()} for inner in branch.blocks]
+        outside = {name for s, name, _ in ran if s not in branch.walk()}
+        test = branch.node.test  # type: ignore[union-attr]
+        for name, place in sorted(sides[0] ^ (sides[1] if len(sides) > 1 else set())):
+            if name not in outside:
+                moves = changes(test, branch, info, given, cls, project)
+                yield Skipped(place, code(test), moves, spelled(place, stmts, module))
 
 
 def of_items(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Iterator[Skipped]:
@@ -241,7 +243,7 @@ class _Forward:
         self.spelled = spelled  # what names the network where the gradient is taken
         self.watched = ""  # ... or, of a network in it, what the layers belong to that are to be watched
         self.taken: tuple[Stmt, Block | None] | None = None
-        self.parts = weighted_parts(cls, project) | weights(cls)
+        self.parts = weighted_parts(cls, project) | weights(cls) | handed(cls)
         self.choosing = project.says(NAMING)
 
     def prefix(self, info: FunctionInfo) -> str:
@@ -354,7 +356,10 @@ class _Forward:
             return {name[len(prefix) :]} if part.name in (SEQUENTIAL, *LAYERS, *PARAMETERS[1:]) else set()
         if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
             return self.direct(expression_uses(node, stmt), info)
-        made = [(s.node.value, s) for s in info.scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign)]
+        bound = [s for s in info.scope.body.walk() if name in s.defs]
+        made = [(s.node.value, s) for s in bound if isinstance(s.node, cst.Assign)]
+        for loop in (s for s in bound if isinstance(s.node, cst.For)):  # lists in a list
+            return {n for n in self.direct(loop.uses, info) if self.parts[n].name in LAYERS}
         return set[str]().union(*(self.among_items(v, s, info) for v, s in made if not isinstance(v, cst.Name)))
 
     def below(self, place: str, info: FunctionInfo, whole: set[str]) -> set[str]:

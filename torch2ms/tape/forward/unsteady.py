@@ -41,6 +41,8 @@ def changes(
     if given.evaluating and "self.training" in uses:
         return True
     asked = {u.rpartition(".")[2] for u in uses if u.startswith("self.") and u != "self.training"}
+    own = ("type(self)", "self.__class__", cls.scope.name)
+    asked |= {n.attr.value for n in descend(test) if type(n) is cst.Attribute and code(n.value) in own}
     if any(rebound(attr, cls, project) for attr in asked):
         return True
     return any(_turns(name, info.module) for name in uses if "." not in name and name not in info.scope.locals)
