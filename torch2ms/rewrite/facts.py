@@ -51,6 +51,8 @@ DIFFERENTIATED = re.compile(
 COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_as_complex|\bc(?:float|double)\b")
 OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
+TURNED_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*checkpoint\w*\(")
 CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
@@ -292,6 +294,12 @@ class ModuleFacts(Facts):
     def leaves_torch(self) -> bool:
         """The project sets nothing that only PyTorch has."""
         return not self.project.says(STEERED)
+
+    @property
+    def records_always(self) -> bool:
+        """No source turns gradients off, or the file asks for them only to run parts of a forward again for them."""
+        again = len(RERUN.findall(self.module.source)) == self.module.source.count("is_grad_enabled()")
+        return again or not self.project.says(TURNED_OFF)
 
     @property
     def second_names(self) -> bool:
