@@ -52,7 +52,8 @@ COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_a
 OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
 TURNED_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
-RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*checkpoint\w*\(")
+RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|"
+                   r"is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*checkpoint\w*\(")  # fmt: skip
 CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")

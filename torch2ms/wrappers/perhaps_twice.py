@@ -56,7 +56,7 @@ class _Flagged(Suites):
             ):
                 continue
             first = isinstance(node.value, cst.Subscript) and node.value.value is call
-            if node.value is not call and not first or argument(call, 5, "allow_unused") is not None:
+            if node.value is not call and not first:
                 continue
             fresh = next((n for n in NAMES if n not in names), "")
             target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
@@ -77,7 +77,9 @@ class _Flagged(Suites):
         kept = cst.Assign([cst.AssignTarget(cst.Name(name))], value) if isinstance(node, cst.Return) else None
         lines = [
             kept or node.with_changes(value=value),
-            cst.parse_statement(f"if {_off(flag)}:\n    {_cut(node, name, whole)}"),
+            cst.parse_statement(
+                f"if {_off(flag)}:\n    {_cut(node, name, whole, argument(call, 5, 'allow_unused') is not None)}"
+            ),
         ]
         return [*lines, cst.Return(cst.Name(name))] if kept is not None else lines
 
@@ -93,10 +95,14 @@ def _off(flag: cst.BaseExpression) -> str:
     return code(_asked(flag)) if _asked(flag) is not flag else f"not {code(flag)}"
 
 
-def _cut(node: cst.BaseSmallStatement, name: str, whole: bool) -> str:
-    """The statement that takes the graph from what the gradients are bound to."""
+def _cut(node: cst.BaseSmallStatement, name: str, whole: bool, unused: bool) -> str:
+    """The statement that takes the graph from what the gradients are bound to; `unused`: some may be None."""
+
+    def cut(one: str) -> str:
+        return f"None if {one} is None else {one}.detach()" if unused else f"{one}.detach()"
+
     if name:
-        return f"{name} = tuple(g.detach() for g in {name})" if whole else f"{name} = {name}.detach()"
+        return f"{name} = tuple({cut('g')} for g in {name})" if whole else f"{name} = {cut(name)}"
     names = [dotted(e.value) for e in node.targets[0].target.elements]  # type: ignore[attr-defined]
     comma = "," * (len(names) == 1)
-    return f"{', '.join(names)}{comma} = {', '.join(f'{n}.detach()' for n in names)}{comma}"
+    return f"{', '.join(names)}{comma} = {', '.join(map(cut, names))}{comma}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.rewrite.translation import Translation
+from torch2ms.tape.derivatives.written import PLACES, parts
 
 NAMES = {
     "cross_entropy": "smooth_cross_entropy",
@@ -21,6 +22,9 @@ def smooth(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
     args = list(updated.args)
     if isinstance(updated.func, cst.Attribute) and work.module.value(original.func).kind not in ("api", "lossfn"):
         args.insert(0, cst.Arg(updated.func.value))
+    elif any(a.keyword is not None and a.keyword.value in ("input", "target") for a in args):
+        rest = [a for a in args if a.keyword is not None and a.keyword.value not in PLACES]
+        args = [*(cst.Arg(part, comma=cst.MaybeSentinel.DEFAULT) for part in parts(updated)), *rest]
     work.notes.needs.add(NAMES[kind])
     work.tell("T2M205", kind.replace("_", " "), WHY)
     return updated.with_changes(func=cst.Name(NAMES[kind]), args=args)

@@ -29,6 +29,7 @@ KINDS = {
     "torch.nn.functional.log_softmax": "log_softmax",
     "torch.log_softmax": "log_softmax",
 }
+PLACES = {"input": 0, "target": 1, "dim": 1}  # of arguments that are given by name
 REDUCED = {"mean": ".mean()", "sum": ".sum()", "none": ""}
 SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
 
@@ -71,9 +72,9 @@ def problem_of(node: cst.Call, module: ModuleInfo, bare: Callable[[str], bool]) 
     """Why a call cannot be written out; `bare`: wherever a layer is made, it is without arguments."""
     kind, value = kind_of(node, module), module.value(node.func)
     if kind == "log_softmax":
-        return "" if len(_parts(node)) == 2 else "a log_softmax without a dimension"
-    plain = [a for a in node.args if a.keyword is None or a.keyword.value != "reduction"]
-    if len(plain) != 2 or any(a.star or a.keyword is not None for a in plain) or _reduction(node) not in REDUCED:
+        return "" if len(parts(node)) == 2 else "a log_softmax without a dimension"
+    others = {a.keyword.value for a in node.args if a.keyword is not None} - {*PLACES, "reduction"}
+    if len(parts(node)) != 2 or others or any(a.star for a in node.args) or _reduction(node) not in REDUCED:
         return "a cross entropy with options has no second derivative here"
     if value.kind != "api" and not bare(value.name):
         return "a cross entropy with options has no second derivative here"
@@ -129,7 +130,7 @@ def write_out(
     for node in (c for c in reversed(stmt.calls) if id(c) in inside and kind_of(c, module)):
         kind = kind_of(node, module)
         names = []
-        for value, short in zip(_parts(node), ("logits", "labels"), strict=False):
+        for value, short in zip(parts(node), ("logits", "labels"), strict=False):
             if kind == "log_softmax" and short == "labels":
                 continue
             name = dotted(value)
@@ -150,11 +151,14 @@ def copied(
     return [*items, Copy(stmt, own)], {"ops"} if items or len(own) > len(expressions) else set()
 
 
-def _parts(node: cst.Call) -> list[cst.BaseExpression]:
-    """The arguments, a method's tensor among them."""
-    values = [a.value for a in node.args if a.keyword is None or a.keyword.value != "reduction"]
+def parts(node: cst.Call) -> list[cst.BaseExpression]:
+    """The arguments in their order, a method's tensor among them."""
+    named = {PLACES[a.keyword.value]: a.value for a in node.args if a.keyword is not None and a.keyword.value in PLACES}
+    values = [a.value for a in node.args if a.keyword is None] + [named[place] for place in sorted(named)]
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_softmax" and len(values) == 1:
         return [node.func.value, *values]
+    if 0 in named and len(values) > len(named):  # `f(1, input=x)`
+        return []
     return values
 
 
@@ -166,7 +170,7 @@ def _reduction(node: cst.Call) -> object:
 def _text(kind: str, names: list[str], node: cst.Call) -> str:
     scores, reduced = names[0], REDUCED.get(str(_reduction(node)), "")
     if kind == "log_softmax":
-        dim = cst.Module([]).code_for_node(_parts(node)[1])
+        dim = cst.Module([]).code_for_node(parts(node)[1])
         return f"({scores} - ops.logsumexp({scores}, {dim}, True))"
     if kind == "logits":
         return f"(ops.softplus({scores}) - {scores} * {names[1]}){reduced}"
