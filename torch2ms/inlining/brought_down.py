@@ -239,8 +239,8 @@ class _Down(Suites):
         self.said = set[int]()  # the definitions whose comments stand here
 
     def plain(self) -> Plain:
-        made = super().plain()
-        return Plain(made.tree, made.lines, made.findings, made.reasons, self.brought)
+        tree = self.whole()
+        return self.of_tree(tree, brought=self.brought)
 
     def statement(self, stmt: cst.CSTNode) -> Made:
         if isinstance(stmt, cst.FunctionDef) and id(stmt) in self.moves.gone:

@@ -11,10 +11,11 @@ import libcst as cst
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.sites import Site, abstract, overriding, resolved
+from torch2ms.analysis.program.sites import Site, abstract, calls_of, overriding
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import bound_names, specialised, unguarded
@@ -79,7 +80,7 @@ def candidates(project: Project) -> dict[int, Candidate]:
     """By id of the call: the functions that can be written out now, innermost ones first."""
     if not any(m.has("grad(") for m in project.modules.values()):
         return {}
-    sites = calls_of(project)
+    sites = calls_of(project, project.modules.values())
     inner: dict[int, Candidate] = {}  # by id of the scope
     reached = {id(s.call): info for info, own in sites.values() for s in own}
     while True:
@@ -191,19 +192,6 @@ def _leads(site: Site) -> bool:
             if id(site.stmt) in taken:
                 return True
     return False
-
-
-def calls_of(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
-    """All calls of functions of the project, by id of the scope of the function."""
-    known = resolved(project)
-    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                for call in stmt.calls:
-                    if (info := known.get(id(call))) is not None:
-                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
-    return found
 
 
 def _candidate(
@@ -318,8 +306,7 @@ def movable(info: FunctionInfo) -> bool:
 
 
 def _docstring(line: cst.CSTNode) -> bool:
-    only = _only(line)
-    return isinstance(only, cst.Expr) and isinstance(only.value, (cst.SimpleString, cst.ConcatenatedString))
+    return is_docstring(_only(line))
 
 
 def _only(line: cst.CSTNode) -> cst.CSTNode | None:

@@ -11,7 +11,7 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.names import dotted, method_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.inlining.candidates import (
@@ -319,8 +319,4 @@ def touches_tape(node: cst.CSTNode) -> bool:
     small = isinstance(node, cst.BaseSmallStatement)
     parts = [node] if small else [getattr(node, n) for n in ("iter", "test") if hasattr(node, n)]
     calls = [n for part in parts for n in descend(part) if type(n) is cst.Call]
-    return any(dotted(call.func).rpartition(".")[2] in TAPE or _attribute(call) in TAPE for call in calls)
-
-
-def _attribute(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return any(dotted(call.func).rpartition(".")[2] in TAPE or method_called(call) in TAPE for call in calls)
