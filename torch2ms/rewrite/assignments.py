@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
@@ -225,14 +226,7 @@ class Assignments:
             return None
         if in_module_class(self.writer.scope, self.module) and not self.writer.differentiated:
             return None  # the network that it becomes a part of sets its mode; not if that runs already
-        pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
-        if (
-            type(target) is cst.Tuple
-            and type(node.value) is cst.Tuple
-            and len(target.elements) == len(node.value.elements)
-        ):
-            pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
-        project = self.writer.project
+        project, pairs = self.writer.project, side_by_side(target, node.value)
         begun = {dotted(p): made for p, made in pairs if dotted(p) and starts_in_training(made, self.module, project)}
         if not begun:
             return None
