@@ -1,8 +1,13 @@
-"""What is written plainly before anything is planned: wrappers around training, and loops over optimizers.
+"""What is written plainly before anything is planned: the ways in which people write training, and wrappers around it.
 
-`accelerator.prepare`, `fabric.setup`, `amp.initialize` and their kin give back what they were given as long as one
-process runs in float32; `accelerator.backward(loss)` is `loss.backward()`. Written that way the program needs no rules
-of its own: ledger, regions and forms see plain PyTorch. Lines of findings stay those of the source.
+`opts = [Adam(net.parameters()) for net in nets]` is one optimizer after the other, `(loss := f(x)).backward()` a loss
+with a name; `accelerator.backward(loss)` is `loss.backward()` as long as one process runs in float32. Written that way
+the program needs no rules of its own: ledger, regions and forms see plain PyTorch. Lines of findings stay those of the
+source.
+
+Each module is a pass, which its first line shows by an example; `order` says which comes after which. `trainers` takes
+wrappers of training off. `passes` and `suites` are what passes are made of; `boxes`, `there`, `passed` and `fold` are
+asked by several of them.
 """
 
 from __future__ import annotations

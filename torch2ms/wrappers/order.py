@@ -74,12 +74,12 @@ from torch2ms.wrappers.supplied import supplied
 from torch2ms.wrappers.switched import switched
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.ternary import ternary
+from torch2ms.wrappers.trainers.unwrap import unwrapped
 from torch2ms.wrappers.turns import written_out
 from torch2ms.wrappers.unbased import unbased
 from torch2ms.wrappers.unboxed import unboxed
 from torch2ms.wrappers.unrated import unrated
 from torch2ms.wrappers.unroll import unrolled
-from torch2ms.wrappers.unwrap import unwrapped
 from torch2ms.wrappers.walrus import bound_before
 from torch2ms.wrappers.windows import windowed
 from torch2ms.wrappers.written_back import written_back
