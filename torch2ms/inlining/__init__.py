@@ -15,7 +15,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.inlining.ascents import ascents
 from torch2ms.inlining.brought_down import brought_down
-from torch2ms.inlining.candidates import Candidate, candidates
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
 from torch2ms.inlining.importing import lacking

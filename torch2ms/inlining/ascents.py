@@ -11,7 +11,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.program.sites import Site, calls_of
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.inlining.candidates import Candidate, fits, movable, plain
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import fits, movable, plain
 from torch2ms.wrappers.own_steps import ascends
 
 

@@ -21,7 +21,8 @@ from torch2ms.analysis.program.sites import abstract
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.inlining.candidates import Candidate, names_hold
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import names_hold
 from torch2ms.inlining.expand import touches_tape
 from torch2ms.inlining.folding import Substituted
 from torch2ms.inlining.meanings import translated_names

@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.patterns import is_docstring
-from torch2ms.inlining.candidates import Candidate
+from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.meanings import missing
 from torch2ms.wrappers.suites import Suites, line_of
 

@@ -14,7 +14,8 @@ from torch2ms.analysis.program.project import FunctionInfo, Plain, Project
 from torch2ms.analysis.program.sites import Site, calls_of, overriding
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.values import any_overlap
-from torch2ms.inlining.candidates import Candidate, fits, movable, plain, unasked
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import fits, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
 from torch2ms.inlining.importing import Importing
 from torch2ms.inlining.meanings import free_names

@@ -12,7 +12,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.sites import Site, bound_arguments, calls_of
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.inlining.candidates import Candidate, named
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import named
 from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.(?:named_)?parameters *[,)]")
