@@ -11,7 +11,7 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout, named_settings, rates
+from torch2ms.rewrite import group_writes, layout, rates
 from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import key
@@ -51,7 +51,7 @@ class Assignments:
         if (beside := bound_beside(node, self.writer)) is not None:
             return beside
         if len(node.targets) != 1:
-            made = rates.and_named(node, self.writer) or self.stored_and_named(node)
+            made = group_writes.rate_and_names(node, self.writer) or self.stored_and_named(node)
             return made or patched(stmt, node, self.writer)
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
@@ -120,10 +120,10 @@ class Assignments:
         """`x[i] = value`: of a group of parameters, of settings, and of tensors."""
         value = self.module.value(target)
         if value.name == "param_group_item" and key(target) == "lr":
-            return rates.written(target, given, self.writer)
+            return group_writes.rate(target, given, self.writer)
         if value.name == "param_group_item" and key(target) in FLOATS and type(given) is cst.Integer:
             return self.writer.text(f"{{0}} = {float(given.evaluated_value)}", target)
-        if (made := named_settings.written(target, given, self.writer)) is not None:
+        if (made := group_writes.setting(target, given, self.writer)) is not None:
             return made
         if held := without_surplus(target, given, self.module):
             self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)

@@ -17,9 +17,8 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
-from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.chains import TYPED, base, is_change, of_dict, widens
 from torch2ms.rewrite.inplace.holders import given_by_keepers
-from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, shares_whole
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.stars import in_place, written_out

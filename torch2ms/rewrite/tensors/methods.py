@@ -15,8 +15,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.api import MISFIT, Rule
 from torch2ms.api.detours import TYPES
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.inplace.chains import base, is_temporary
-from torch2ms.rewrite.inplace.nested import TYPED
+from torch2ms.rewrite.inplace.chains import TYPED, base, is_temporary
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.handed import OF_CONTAINERS
 from torch2ms.rewrite.positions import Positions
