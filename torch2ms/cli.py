@@ -13,8 +13,8 @@ import click
 
 from torch2ms import __version__
 from torch2ms.config import DEVICES, REPORTS, STAGES, STYLES, TARGETS, Config, ConfigError
+from torch2ms.exits import DONE, FAILED
 
-DONE, FOUND, FAILED = 0, 1, 2
 # commands that live elsewhere, imported when they are called: name -> (module, attribute, one line for --help)
 ELSEWHERE = {
     "verify": ("torch2ms.verify.cli", "verify", "Run original and translation side by side and compare the gradients."),

@@ -13,6 +13,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from torch2ms.data import rules_dir
+
 BLOCKS = {
     "0": "the engine",
     "1": "training step and loop",
@@ -63,9 +65,13 @@ def read_codes(folder: Path) -> dict[str, Code]:
 @functools.cache
 def all_codes() -> dict[str, Code]:
     """The entries that ship with this version."""
-    from torch2ms.data import rules_dir
-
     return read_codes(rules_dir() / "codes")
+
+
+def name_of(code: str) -> str:
+    """The name of a code, without its dashes; "" where there is no such code."""
+    entry = all_codes().get(code)
+    return entry.name.replace("-", " ") if entry else ""
 
 
 def find_code(text: str) -> Code:

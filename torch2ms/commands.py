@@ -14,12 +14,11 @@ import click
 
 from torch2ms.config import Config
 from torch2ms.executors import ExecutorError, executor_at
+from torch2ms.exits import DONE, FAILED, FOUND
 from torch2ms.findings import Finding, Result, Tier
 from torch2ms.progress import on_terminal
 from torch2ms.run import Outcome, Work, convert_data, convert_plan, write_in_place, write_target
 from torch2ms.tree import Item, Plan, make_plan
-
-DONE, FOUND, FAILED = 0, 1, 2
 
 
 def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]) -> int:

@@ -346,7 +346,7 @@ def _planned(project: Project, config: Config) -> dict[str, Plan]:
         for scope in module.scope.walk():
             if id(scope) in refused:  # the whole class stays
                 continue
-            plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
+            plan_scope(scope, module, plan, lifting, project)
             plan_transforms(scope, module, project, plan, lifting.callee)
             refuse_phases(scope, module, project, plan)
             refuse_late_thaws(scope, module, project, plan)

@@ -39,14 +39,6 @@ def embedding(ids, weight, padding_idx=None):
     return ops.where(padding.expand_dims(-1), ops.stop_gradient(rows), rows)
 
 
-def renorm_rows(weight, ids, max_norm, norm_type=2.0):
-    table = ops.stop_gradient(weight)
-    norms = ops.pow(ops.pow(ops.abs(table), norm_type).sum(1, keepdims=True), 1.0 / norm_type)
-    asked = (ops.arange(weight.shape[0]).expand_dims(1) == ids.reshape(-1)).any(1, keep_dims=True)
-    scale = ops.where(ops.logical_and(asked, norms > max_norm), max_norm / (norms + 1e-7), ops.ones_like(norms))
-    weight[...] = table * scale
-
-
 class EmbeddingBag(nn.Embedding):
     def __init__(self, num_embeddings, embedding_dim, mode="mean", padding_idx=None, include_last_offset=False):
         super().__init__(num_embeddings, embedding_dim, embedding_table=Normal(1.0), padding_idx=padding_idx)

@@ -17,7 +17,7 @@ from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
 from torch2ms.report import json, text
 from torch2ms.run import Outcome, convert_guarded
-from torch2ms.tape import planner
+from torch2ms.tape import scope_planner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tree import Item
 
@@ -196,7 +196,7 @@ TRAINS = (
 def test_gradient_code_is_refused_where_its_translation_fails(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug in the gradient code of one file costs that code, not the file, nor what other files get."""
 
-    def run(planner: planner._ScopePlanner) -> None:
+    def run(planner: scope_planner.ScopePlanner) -> None:
         if planner.module.path != "a.py" or any(e.problem for e in planner.records.events):
             return whole(planner)
         if fault == "raises":
@@ -206,8 +206,8 @@ def test_gradient_code_is_refused_where_its_translation_fails(fault: str, monkey
         planner.plan.before[id(stmt)] = [Text(text)]
         return None
 
-    whole = planner._ScopePlanner.run
-    monkeypatch.setattr(planner._ScopePlanner, "run", run)
+    whole = scope_planner.ScopePlanner.run
+    monkeypatch.setattr(scope_planner.ScopePlanner, "run", run)
     monkeypatch.delenv("TORCH2MS_DEBUG", raising=False)
     results = convert_project({"a.py": TRAINS, "b.py": TRAINS}, Config())
     assert not [r.error for r in results.values() if r.error]

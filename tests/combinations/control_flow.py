@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from textwrap import indent
 
-from tests.combinations.drawing import Drawn, Program
+from tests.combinations.drawing import Drawn, Program, block, under
 
 HEAD = """\
 import torch
@@ -108,16 +108,6 @@ class Batch:
             "repeat": (self.one_of(("for k in range(2):", "for k, scale in enumerate((0.7, 1.2)):")), ""),
         }[kind]
         return block(under(head, body), end, tail)
-
-
-def block(*parts: str) -> str:
-    """Statements one after the other."""
-    return "\n".join(part for part in parts if part)
-
-
-def under(head: str, *parts: str) -> str:
-    """Statements under a head."""
-    return f"{head}\n{indent(block(*parts) or 'pass', '    ')}"
 
 
 # --- extras: they change stages, and add to what is set up before the loop and done after an epoch

@@ -45,5 +45,5 @@ def block(*parts: str) -> str:
 
 
 def under(head: str, *parts: str) -> str:
-    """Statements under a head."""
-    return f"{head}\n{indent(block(*parts), '    ')}"
+    """Statements under a head, `pass` where there are none."""
+    return f"{head}\n{indent(block(*parts) or 'pass', '    ')}"

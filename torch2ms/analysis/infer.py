@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation.captured import Around, captured, settled
@@ -13,7 +15,7 @@ from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.evaluation.parameters import parameters
 from torch2ms.analysis.evaluation.run import Run
 from torch2ms.analysis.evaluation.usage import NONE, by_use
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, replace
@@ -36,6 +38,15 @@ def infer(project: Project) -> None:
         if not inference.round():
             break
     inference.close()
+
+
+def rewritten(project: Project, plain: Mapping[str, Plain]) -> Project:
+    """The project with other trees for some of its modules, by name; its values are inferred."""
+    if not plain:
+        return project
+    made = project.rewritten(plain)
+    infer(made)
+    return made
 
 
 class _Inference:

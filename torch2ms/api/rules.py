@@ -265,7 +265,7 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
     watched = {name: to for to, names in types["watched"].items() for name in names}
     batched = {name: int(rank) for rank, names in types["batched"].items() for name in names}
     parted = {name: types["parts"][how] for how, names in types["parted"].items() for name in names}
-    for name in {*lacking, *types["floats"], *alike, *parted, *batched, *watched}:
+    for name in {*lacking, *types["floats"], *alike, *parted, *batched, *watched, *void}:
         if name not in table:
             raise RuleError(f"{path.name}: there is no rule for {name}")
         apart = types["apart"]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from torch2ms.config import HARDWARE
+from torch2ms.exits import DONE, FAILED, FOUND
 
 if TYPE_CHECKING:
     from torch2ms.evidence.matrix import Row
     from torch2ms.evidence.measure import Versions
 
-DONE, FOUND, FAILED = 0, 1, 2
 COLUMNS = ("rule", "forms", "probes", "forward", "gradient", "claim", "verdict")
 
 

@@ -7,19 +7,17 @@ Every probe of the rules becomes a module with a function under `@ms.jit`; what 
 from __future__ import annotations
 
 import ast
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from torch2ms.api import Rules, definitions
 from torch2ms.api.imports import IMPORTS
-from torch2ms.data import rules_dir
 from torch2ms.evidence.compare import forward_difference, gradient_difference
 from torch2ms.evidence.matrix import Probe, probes_of
 from torch2ms.evidence.probes import read_cases
-from torch2ms.evidence.processes import header, run_side
+from torch2ms.evidence.processes import run_side
 from torch2ms.evidence.sides import inputs
+from torch2ms.evidence.tables import Found, holding, holding_bare, text, write
 
 # what does not stand in a forward function, or is Python that is not compiled in any
 OUTSIDE = ("steps(", "optim.", "lr_scheduler.", "initializer", "Dataset", "ms.grad", "ms.vjp", "ms.jac", "set_seed",
@@ -102,59 +100,21 @@ def measure(probes: Sequence[Probe], folder: Path) -> list[tuple[Probe, str]]:
     return found
 
 
-def holding(measured: Sequence[tuple[Probe, str]]) -> list[str]:
-    """The rules that every probe shows right, but for those where another rule is to blame: the one that fails most."""
-    shown: dict[str, list[bool]] = {}
-    for probe, problem in measured:
-        for name in {name for name, _ in probe.taken}:
-            shown.setdefault(name, []).append(not problem)
-    share = {name: sum(results) / len(results) for name, results in shown.items()}
-    wrong: set[str] = set()
-    for probe, problem in measured:
-        names = {name for name, _ in probe.taken}
-        if problem and names:
-            lowest = min(share[name] for name in names)
-            wrong |= {name for name in names if share[name] == lowest}
-    return sorted(set(shown) - wrong)
-
-
-def holding_bare(measured: Sequence[tuple[Probe, str]], holds: Sequence[str]) -> list[str]:
-    """Of the other rules, those that hold where they are called without arguments: `nn.CrossEntropyLoss()`."""
-    shown: dict[str, list[bool]] = {}
-    for probe, problem in measured:
-        for name in {name for name, _ in probe.taken} - set(holds):
-            layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
-            if layer and f"{name.rpartition('.')[2]}()" in probe.case.text:
-                shown.setdefault(name, []).append(not problem)
-    return sorted(name for name, results in shown.items() if all(results))
-
-
-def table(measured: Sequence[tuple[Probe, str]], version: str) -> str:
+def table(found: Found, version: str) -> str:
     """The text of rules/graph.toml."""
-    holds = holding(measured)
-    lines = [
-        f"# Rules whose probes give torch's values and gradients in a compiled function, MindSpore {version} on CPU,",
-        "# by `python -m torch2ms.evidence.graph`; `bare` holds those that do so only when called without arguments.",
+    holds = holding(found)
+    head = [
+        f"Rules whose probes give torch's values and gradients in a compiled function, MindSpore {version} on CPU,",
+        "by `python -m torch2ms.evidence.graph`; `bare` holds those that do so only when called without arguments.",
     ]
-    for key, names in (("holds", holds), ("bare", holding_bare(measured, holds))):
-        lines += ["", f"{key} = [", *(f'    "{name}",' for name in names), "]"]
-    return "\n".join(lines) + "\n"
+    return text(head, {"holds": holds, "bare": holding_bare(found, holds)})
 
 
 def main() -> None:
     """Measure and write the table."""
-    rules = Rules.load()
-    probes = [
-        p for p in probes_of(read_cases(), rules) if p.case.mode != "=" and not any(word in p.text for word in OUTSIDE)
-    ]
-    with tempfile.TemporaryDirectory(prefix="torch2ms-graph-") as name:
-        version = header("mindspore", Path(name))["version"]
-        measured = measure(probes, Path(name))
-    for probe, problem in measured:
-        if problem:
-            print(f"{probe.case.place}: {probe.text}: {problem}", file=sys.stderr)
-    (rules_dir() / "graph.toml").write_text(table(measured, version), encoding="utf-8")
-    print(f"\n{len(holding(measured))} rules hold in {len(measured)} probes", file=sys.stderr)
+    every = probes_of(read_cases(), Rules.load())
+    probes = [p for p in every if p.case.mode != "=" and not any(word in p.text for word in OUTSIDE)]
+    write("graph", lambda folder: measure(probes, folder), table)
 
 
 if __name__ == "__main__":

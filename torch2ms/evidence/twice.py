@@ -6,20 +6,18 @@ differentiated again. What is not in the table does not stand in a forward that 
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch2ms.api import Rules
-from torch2ms.data import rules_dir
 from torch2ms.evidence.compare import forward_difference, gradient_difference
-from torch2ms.evidence.graph import OUTSIDE, holding, holding_bare, program
+from torch2ms.evidence.graph import OUTSIDE, program
 from torch2ms.evidence.matrix import Probe, probes_of
 from torch2ms.evidence.probes import read_cases
-from torch2ms.evidence.processes import header, run_side
+from torch2ms.evidence.processes import run_side
 from torch2ms.evidence.sides import flat, weights
+from torch2ms.evidence.tables import Found, holding, holding_bare, text, write
 from torch2ms.tape.forms.graphmode import measured
 
 # what stands in the losses and networks that people differentiate twice
@@ -117,7 +115,7 @@ def differentiated(probes: Sequence[Probe], folder: Path) -> list[tuple[Probe, s
     return found
 
 
-def failing(found: Sequence[tuple[Probe, str]]) -> list[str]:
+def failing(found: Found) -> list[str]:
     """Rules that no probe shows right, and one does alone: where they stand there is no second derivative."""
     right = {name for probe, problem in found if not problem for name, _ in probe.taken}
     alone = {name for probe, problem in found if problem and len({n for n, _ in probe.taken}) == 1
@@ -125,30 +123,21 @@ def failing(found: Sequence[tuple[Probe, str]]) -> list[str]:
     return sorted(alone - right)
 
 
-def table(found: Sequence[tuple[Probe, str]], version: str) -> str:
+def table(found: Found, version: str) -> str:
     """The text of rules/twice.toml."""
     holds = holding(found)
-    lines = [
-        f"# Rules whose probes give torch's second derivatives, the first compiled, MindSpore {version} on CPU,",
-        "# by `python -m torch2ms.evidence.twice`; `bare` holds those that do so only when called without arguments,",
-        "# `fails` those that do so in no probe.",
+    head = [
+        f"Rules whose probes give torch's second derivatives, the first compiled, MindSpore {version} on CPU,",
+        "by `python -m torch2ms.evidence.twice`; `bare` holds those that do so only when called without arguments,",
+        "`fails` those that do so in no probe.",
     ]
-    for key, names in (("holds", holds), ("bare", holding_bare(found, holds)), ("fails", failing(found))):
-        lines += ["", f"{key} = [", *(f'    "{name}",' for name in names), "]"]
-    return "\n".join(lines) + "\n"
+    return text(head, {"holds": holds, "bare": holding_bare(found, holds), "fails": failing(found)})
 
 
 def main() -> None:
     """Measure and write the table."""
     probes = asked(Rules.load())
-    with tempfile.TemporaryDirectory(prefix="torch2ms-twice-") as name:
-        version = header("mindspore", Path(name))["version"]
-        found = differentiated(probes, Path(name))
-    for probe, problem in found:
-        if problem:
-            print(f"{probe.case.place}: {probe.text}: {problem}", file=sys.stderr)
-    (rules_dir() / "twice.toml").write_text(table(found, version), encoding="utf-8")
-    print(f"\n{len(holding(found))} rules hold in {len(found)} probes", file=sys.stderr)
+    write("twice", lambda folder: differentiated(probes, folder), table)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch2ms.analysis.infer import infer
+from torch2ms.analysis.infer import rewritten
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.inlining.ascents import ascents
 from torch2ms.inlining.brought_down import brought_down
-from torch2ms.inlining.candidates import Candidate, candidates
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
 from torch2ms.inlining.importing import lacking
@@ -29,7 +30,7 @@ def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] 
     for _ in range(ROUNDS):
         found = wanted(project)
         if found and (imports := lacking(project, found)):
-            project = _with(project, imports)
+            project = rewritten(project, imports)
             found = wanted(project)
         if not found:
             return project
@@ -44,13 +45,13 @@ def in_parts(project: Project) -> bool:
 
 def whole_steps(project: Project) -> Project:
     """The project without calls of functions that do a part of a training step; its values are inferred."""
-    project = _with(project, brought_down(project))
+    project = rewritten(project, brought_down(project))
     for _ in range(ROUNDS):
         imports = brought(project)
         found = parts(project) if not imports else {}
         if not imports and not found:
             return project
-        project = _with(project, imports)
+        project = rewritten(project, imports)
         project = _without(project, found or parts(project))
     return project
 
@@ -62,15 +63,8 @@ def _without(project: Project, found: dict[int, Candidate]) -> Project:
         inliner = Inliner(module, found)
         tree = inliner.whole()
         if tree is not module.tree:
-            before = module.plain
-            changed[module.name] = Plain(
-                tree,
-                inliner.lines_of(tree),
-                [*(before.findings if before is not None else []), *inliner.findings],
-                before.reasons if before is not None else {},
-                "".join(sorted(_texts(module, found))),
-            )
-    return _with(project, changed)
+            changed[module.name] = inliner.of_tree(tree, brought="".join(sorted(_texts(module, found))))
+    return rewritten(project, changed)
 
 
 def _concerned(project: Project, found: dict[int, Candidate]) -> list[ModuleInfo]:
@@ -84,14 +78,6 @@ def _texts(module: ModuleInfo, found: dict[int, Candidate]) -> set[str]:
     """The functions of other modules whose bodies stand here now."""
     here = (m for m in found.values() if any(s.module is module for s in m.sites) and m.info.module is not module)
     return {f"\n{code(made.node)}" for made in here}
-
-
-def _with(project: Project, changed: dict[str, Plain]) -> Project:
-    if not changed:
-        return project
-    project = project.rewritten(changed)
-    infer(project)
-    return project
 
 
 __all__ = ["ascents", "handed_on", "in_parts", "inlined", "whole_steps"]

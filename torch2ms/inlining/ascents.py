@@ -9,9 +9,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, Project
-from torch2ms.analysis.program.sites import Site
+from torch2ms.analysis.program.sites import Site, calls_of
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.inlining.candidates import Candidate, calls_of, fits, movable, plain
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import fits, movable, plain
 from torch2ms.wrappers.own_steps import ascends
 
 
@@ -20,7 +21,7 @@ def ascents(project: Project) -> dict[int, Candidate]:
     steps = [i for m in project.modules.values() if not m.uses_mindspore for i in m.functions.values() if ascends(i)]
     if not steps:
         return {}
-    sites = calls_of(project)
+    sites = calls_of(project, project.modules.values())
     classes = {id(i.cls) for i in steps}
     around = {
         id(site.scope)

@@ -21,7 +21,8 @@ from torch2ms.analysis.program.sites import abstract
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.inlining.candidates import Candidate, names_hold
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import names_hold
 from torch2ms.inlining.expand import touches_tape
 from torch2ms.inlining.folding import Substituted
 from torch2ms.inlining.meanings import translated_names
@@ -239,8 +240,8 @@ class _Down(Suites):
         self.said = set[int]()  # the definitions whose comments stand here
 
     def plain(self) -> Plain:
-        made = super().plain()
-        return Plain(made.tree, made.lines, made.findings, made.reasons, self.brought)
+        tree = self.whole()
+        return self.of_tree(tree, brought=self.brought)
 
     def statement(self, stmt: cst.CSTNode) -> Made:
         if isinstance(stmt, cst.FunctionDef) and id(stmt) in self.moves.gone:

@@ -4,82 +4,33 @@ from __future__ import annotations
 
 import builtins
 import sys
-from dataclasses import dataclass, field
 
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.sites import Site, abstract, overriding, resolved
+from torch2ms.analysis.program.sites import CALL, Site, abstract, calls_of, overriding
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
-from torch2ms.inlining.folding import bound_names, specialised, unguarded
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.folding import bound_names, unguarded
 from torch2ms.inlining.meanings import free_names, means
 
 GRAD = "torch.autograd.grad"
-CALL = "__call__"
 KNOWN = sys.stdlib_module_names | {"torch", "typing_extensions"}  # no class there calls methods of that name
 ONCE = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation)  # what is in them may run never, or often
-
-
-@dataclass(eq=False)
-class Candidate:
-    """A function that differentiates what its callers made."""
-
-    info: FunctionInfo
-    body: list[cst.BaseStatement]  # without its docstring
-    sites: list[Site] = field(default_factory=list)
-    line: int = 0  # of its gradient call
-    goes: bool = False  # nothing but the calls names it
-    shared: bool = False  # the program has several files: it may be a part of what others import
-    declared: list[FunctionInfo] = field(default_factory=list)  # the abstract methods above it, which go along
-
-    @property
-    def node(self) -> cst.FunctionDef:
-        assert isinstance(self.info.scope.node, cst.FunctionDef)
-        return self.info.scope.node
-
-    def at(self, bound: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement] | None:
-        """Its statements as they run with these arguments, None where that is not known."""
-        return specialised(self.body, {n: v for n, v in bound.items() if constant(v) is not ...})
-
-    def calls_itself(self, lines: list[cst.BaseStatement]) -> bool:
-        """The statements call it again."""
-        own = {id(s.call) for s in self.sites}
-        return any(id(n) in own for line in lines for n in descend(line))
-
-    def changes(self, value: cst.BaseExpression) -> bool:
-        """The body may give an attribute of an object, which an argument names, another value."""
-        _, dot, attribute = dotted(value).rpartition(".")
-        return bool(dot) and any(d.endswith(dot + attribute) for s in self.info.scope.body.walk() for d in s.defs)
-
-    def mentions(self, name: str, bound: dict[str, cst.BaseExpression]) -> int:
-        """How often the statements name a parameter."""
-        lines = self.at(bound) or []
-        return sum(type(n) is cst.Name and n.value == name for line in lines for n in descend(line))
-
-    @property
-    def known_outside(self) -> bool:
-        """Files that are not converted could call it: it is shared, under a name that is not private."""
-        around = self.info.scope.parent
-        nested = around is not None and around.is_function
-        return self.shared and not nested and (self.info.name == CALL or not self.info.name.startswith("_"))
-
-    @property
-    def rebound(self) -> set[str]:
-        """Its parameters that get other values."""
-        return {d for s in self.info.scope.body.walk() for d in s.defs} & set(self.info.scope.params)
 
 
 def candidates(project: Project) -> dict[int, Candidate]:
     """By id of the call: the functions that can be written out now, innermost ones first."""
     if not any(m.has("grad(") for m in project.modules.values()):
         return {}
-    sites = calls_of(project)
+    sites = calls_of(project, project.modules.values())
     inner: dict[int, Candidate] = {}  # by id of the scope
     reached = {id(s.call): info for info, own in sites.values() for s in own}
     while True:
@@ -191,19 +142,6 @@ def _leads(site: Site) -> bool:
             if id(site.stmt) in taken:
                 return True
     return False
-
-
-def calls_of(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
-    """All calls of functions of the project, by id of the scope of the function."""
-    known = resolved(project)
-    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                for call in stmt.calls:
-                    if (info := known.get(id(call))) is not None:
-                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
-    return found
 
 
 def _candidate(
@@ -318,8 +256,7 @@ def movable(info: FunctionInfo) -> bool:
 
 
 def _docstring(line: cst.CSTNode) -> bool:
-    only = _only(line)
-    return isinstance(only, cst.Expr) and isinstance(only.value, (cst.SimpleString, cst.ConcatenatedString))
+    return is_docstring(_only(line))
 
 
 def _only(line: cst.CSTNode) -> cst.CSTNode | None:

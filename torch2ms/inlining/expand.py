@@ -11,17 +11,11 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.names import dotted, method_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.inlining.candidates import (
-    GRAD,
-    Candidate,
-    arguments,
-    branches,
-    runs_once,
-    simple,
-)
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import GRAD, arguments, branches, runs_once, simple
 from torch2ms.inlining.folding import Substituted, folded, truth
 from torch2ms.inlining.meanings import missing, translated_names
 from torch2ms.inlining.unread import without_unread
@@ -155,6 +149,25 @@ class Inliner(Suites):
         self.number(made_up, node)
         return made_up
 
+    def passed(
+        self, made: Candidate, bound: dict[str, cst.BaseExpression], taken: set[str]
+    ) -> tuple[dict[str, cst.BaseExpression], list[cst.BaseStatement]]:
+        """What stands for each name of the body that means something outside, and the statements that bind some."""
+        texts: dict[str, cst.BaseExpression] = {
+            name: cst.parse_expression(other) for name, other in translated_names(made, self.module).items()
+        }
+        above: list[cst.BaseStatement] = []
+        for name, value in bound.items():
+            if simple(value) and name not in made.rebound and not made.changes(value):
+                texts[name] = value
+            elif made.mentions(name, bound) == 1 and name not in made.rebound and _of_names(value):
+                texts[name] = value if value.lpar else _in_parentheses(value)
+            else:
+                own = _fresh(name, taken)
+                above.append(_assigned(own, value))
+                texts[name] = cst.Name(own)
+        return texts, above
+
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         made = self.found.get(id(original))
         if made is None:
@@ -164,21 +177,7 @@ class Inliner(Suites):
         scope = self.scopes[id(original)]
         around = _names(scope) if scope.is_function else self.module.scope.locals
         taken = self.taken.setdefault(id(scope), around | self.module.scope.locals | self.module.imports.table.keys())
-        texts: dict[str, cst.BaseExpression] = {
-            name: cst.parse_expression(other) for name, other in translated_names(made, self.module).items()
-        }
-        above: list[cst.BaseStatement] = []
-        for name, value in bound.items():
-            if simple(value) and name not in made.rebound and not made.changes(value):
-                texts[name] = value
-                continue
-            if made.mentions(name, bound) == 1 and name not in made.rebound and _of_names(value):
-                marks = {"lpar": [cst.LeftParen()], "rpar": [cst.RightParen()]}
-                texts[name] = value if value.lpar else value.with_changes(**marks)
-                continue
-            own = _fresh(name, taken)
-            above.append(_assigned(own, value))
-            texts[name] = cst.Name(own)
+        texts, above = self.passed(made, bound, taken)
         lines = made.at(bound)
         assert lines is not None
         returned = _returned(lines)
@@ -220,7 +219,7 @@ class Inliner(Suites):
         whole = isinstance(result, WHOLE) or bool(result.lpar)
         if original is self.direct or whole:
             return result
-        return result.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return _in_parentheses(result)
 
 
 def _along(made: Candidate) -> set[str]:
@@ -286,6 +285,10 @@ def _binds(line: cst.CSTNode, names: set[str]) -> bool:
     return isinstance(only, cst.Assign) and len(only.targets) == 1 and dotted(only.targets[0].target) in names
 
 
+def _in_parentheses(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
 def _assigned(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
 
@@ -319,8 +322,4 @@ def touches_tape(node: cst.CSTNode) -> bool:
     small = isinstance(node, cst.BaseSmallStatement)
     parts = [node] if small else [getattr(node, n) for n in ("iter", "test") if hasattr(node, n)]
     calls = [n for part in parts for n in descend(part) if type(n) is cst.Call]
-    return any(dotted(call.func).rpartition(".")[2] in TAPE or _attribute(call) in TAPE for call in calls)
-
-
-def _attribute(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return any(dotted(call.func).rpartition(".")[2] in TAPE or method_called(call) in TAPE for call in calls)

@@ -12,11 +12,12 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
-from torch2ms.analysis.program.sites import Site, bound_arguments, overriding, resolved
+from torch2ms.analysis.program.sites import CALL, Site, bound_arguments, overriding, resolved
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain, unasked
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import fits, movable, named, plain, unasked
 
 MOST = 40  # statements that all the calls together become
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")

@@ -9,9 +9,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
-from torch2ms.inlining.candidates import Candidate
+from torch2ms.analysis.syntax.patterns import is_docstring
+from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.meanings import missing
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.suites import Suites, line_of
 
 
 def lacking(project: Project, found: dict[int, Candidate]) -> dict[str, Plain]:
@@ -51,7 +52,7 @@ def _statements(names: dict[str, str]) -> Iterator[cst.SimpleStatementLine]:
         home, _, last = full.rpartition(".")
         given = "" if name == last or name == full else f" as {name}"
         text = f"from {home} import {last}{given}" if home and name != full else f"import {full}{given}"
-        yield cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
+        yield line_of(text)
 
 
 def _imports(stmt: cst.CSTNode) -> bool:
@@ -62,7 +63,7 @@ def _imports(stmt: cst.CSTNode) -> bool:
 
 def _said(stmt: cst.CSTNode) -> bool:
     only = stmt.body[0] if isinstance(stmt, cst.SimpleStatementLine) and len(stmt.body) == 1 else None
-    return isinstance(only, cst.Expr) and isinstance(only.value, cst.BaseString)
+    return is_docstring(only)
 
 
 __all__ = ["Importing", "lacking"]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
-
-if TYPE_CHECKING:
-    from torch2ms.inlining.candidates import Candidate
+from torch2ms.inlining.candidate import Candidate
 
 
 def free_names(info: FunctionInfo) -> Iterator[str]:

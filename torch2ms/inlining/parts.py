@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 
 from torch2ms.analysis.program.project import FunctionInfo, Plain, Project
-from torch2ms.analysis.program.sites import Site, overriding
+from torch2ms.analysis.program.sites import Site, calls_of, overriding
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.values import any_overlap
-from torch2ms.inlining.candidates import Candidate, calls_of, fits, movable, plain, unasked
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import fits, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
 from torch2ms.inlining.importing import Importing
 from torch2ms.inlining.meanings import free_names
@@ -60,7 +61,8 @@ def brought(project: Project) -> dict[str, Plain]:
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
     """The functions that may touch gradients, and all their calls, by id of the scope."""
-    return {key: each for key, each in calls_of(project).items() if each[0].module.says(TOUCHING)}
+    calls = calls_of(project, project.modules.values())
+    return {key: (info, sites) for key, (info, sites) in calls.items() if info.module.says(TOUCHING)}
 
 
 def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:

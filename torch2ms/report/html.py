@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from torch2ms.codes import all_codes
+from torch2ms.codes import all_codes, name_of
 from torch2ms.findings import Finding, Tier
 from torch2ms.hunks import CONTEXT, Opcode, hunks, split_lines
 from torch2ms.report import text
@@ -43,15 +43,10 @@ def _filters(shown: Sequence[Outcome]) -> Iterator[str]:
         yield f'<option value="f{number}">{escape(outcome.item.shown)}</option>'
     yield '</select></label> <label>Rule <select name="code"><option value="">all</option>'
     for code, count in sorted(codes.items()):
-        yield f'<option value="{code}">{code} {escape(_name(code))} ({count})</option>'
+        yield f'<option value="{code}">{code} {escape(name_of(code))} ({count})</option>'
     yield '</select></label> <label>Tier <select name="tier"><option value="">all</option>'
     yield "".join(f'<option value="{tier.value}">{tier.value}</option>' for tier in Tier)
     yield '</select></label> <output name="count"></output></form>'
-
-
-def _name(code: str) -> str:
-    entry = all_codes().get(code)
-    return entry.name.replace("-", " ") if entry else ""
 
 
 def _overview(shown: Sequence[Outcome]) -> Iterator[str]:
@@ -73,7 +68,7 @@ def _rules(shown: Sequence[Outcome]) -> Iterator[str]:
         entry = all_codes().get(code)
         words = [entry.summary, entry.why, entry.by_hand and f"By hand: {entry.by_hand}"] if entry else []
         body = "".join(f"<p>{escape(part)}</p>" for part in words if part)
-        yield f'<dt id="{code}"><b>{code}</b> {escape(_name(code))}</dt><dd>{body}</dd>'
+        yield f'<dt id="{code}"><b>{code}</b> {escape(name_of(code))}</dt><dd>{body}</dd>'
     yield "</dl></details>"
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torch2ms.codes import all_codes
+from torch2ms.codes import name_of
 from torch2ms.findings import Tier
 from torch2ms.report.markdown import code, escape
 from torch2ms.run import Outcome
@@ -97,12 +97,6 @@ def torch_names(source: str) -> Counter[str]:
             if first in bound and dotted.replace(".", "").isidentifier():
                 names[bound[first] + ("." + rest if rest else "")] += 1
     return names
-
-
-def name_of(code: str) -> str:
-    """The name of a code, without its dashes."""
-    entry = all_codes().get(code)
-    return entry.name.replace("-", " ") if entry else ""
 
 
 def _rows(facts: dict[str, Any]) -> list[list[str]]:

@@ -6,11 +6,12 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout, named_settings, rates
+from torch2ms.rewrite import group_writes, layout, rates
 from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import key
@@ -50,7 +51,7 @@ class Assignments:
         if (beside := bound_beside(node, self.writer)) is not None:
             return beside
         if len(node.targets) != 1:
-            made = rates.and_named(node, self.writer) or self.stored_and_named(node)
+            made = group_writes.rate_and_names(node, self.writer) or self.stored_and_named(node)
             return made or patched(stmt, node, self.writer)
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
@@ -75,29 +76,7 @@ class Assignments:
             self.writer.needs.add("ms")
             return self.writer.text(f"{{0}} = ms.Parameter({self.in_rows(target, weight)}.copy())", target, weight)
         if type(target) is cst.Attribute and target.attr.value == "requires_grad":
-            value = self.module.value(target.value)
-            place = dotted(target.value)
-            on = constant(node.value) is True and value.kind == "tensor"
-            if on and (made := self.leaves.begun(stmt, target.value)):
-                return made
-            if (
-                value.kind == "tensor"
-                and value.name not in ("module_param", "parameter")
-                and place
-                and not self.leaves.trained(place)
-            ):
-                if not value.likely:
-                    why = "gradient functions name what they differentiate: dropped"
-                    self.writer.tell("T2M303", "requires_grad", why)
-                    return []
-                if constant(node.value) is True and place in self.writer.scope.locals:
-                    why = (
-                        "dropped, as gradient functions name what they differentiate; "
-                        f"assumed: `{place}` is no parameter"
-                    )
-                    self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
-                    return []
-            return None
+            return self.flagged(stmt, target, node.value)
         if rates.shown(target, node.value, self.module):
             self.writer.tell("T2M502", "_last_lr of a scheduler", "MindSpore's are the rates themselves: dropped")
             return []
@@ -108,35 +87,69 @@ class Assignments:
                 self.writer.tell("T2M502", f"{name} of a scheduler", "a Parameter: written with ops.assign")
                 return self.writer.text(f"ops.assign({{0}}.{COUNTED[name]}, {{1}})", target.value, node.value)
         if type(target) is cst.Subscript:
-            value = self.module.value(target)
-            if value.name == "param_group_item" and key(target) == "lr":
-                return rates.written(target, node.value, self.writer)
-            if value.name == "param_group_item" and key(target) in FLOATS and type(node.value) is cst.Integer:
-                return self.writer.text(f"{{0}} = {float(node.value.evaluated_value)}", target)
-            if (made := named_settings.written(target, node.value, self.writer)) is not None:
-                return made
-            if held := without_surplus(target, node.value, self.module):
-                self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
-                return self.writer.text(f"{{0}} = {held}", target, node.value)
-            if self.writer.differentiated and (made := into_view(stmt, target, node.value, self.writer)):
-                return made
-            if made := scattered(stmt, target, node.value, self.writer):
-                return made
-            if whole(target, node.value, self.module):
-                why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"
-                self.writer.tell("T2M611", "whole tensor stored", why)
-                return self.writer.text(f"{{0}}[{WHOLE}] = {{1}}", target.value, node.value)
-            return None
-        made = self.leaves.made(stmt, node, target)
-        if made is not None:
+            return self.under_index(stmt, target, node.value)
+        if (made := self.leaves.made(stmt, node, target)) is not None:
             return made
-        if type(node.value) is cst.Call and self.module.value(node.value.func).name.startswith("torch.nn.init."):
-            lines = self.augmented.in_place.drawn(stmt, node.value)
-            if lines is not None:
-                given = self.augmented.in_place.spread(stmt, node.value).args
-                filled = next(a.value for a in given if a.keyword is None or a.keyword.value == "tensor")
-                return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
+        if (made := self.initialised(stmt, target, node.value)) is not None:
+            return made
         return self.constructed(stmt, node, target)
+
+    def flagged(
+        self, stmt: Stmt, target: cst.Attribute, given: cst.BaseExpression
+    ) -> list[cst.BaseStatement] | None:
+        """`x.requires_grad = True`: of a tensor it goes, of a parameter it stays."""
+        value, place = self.module.value(target.value), dotted(target.value)
+        on = constant(given) is True and value.kind == "tensor"
+        if on and (made := self.leaves.begun(stmt, target.value)):
+            return made
+        plain = value.kind == "tensor" and value.name not in ("module_param", "parameter")
+        if not plain or not place or self.leaves.trained(place):
+            return None
+        if not value.likely:
+            self.writer.tell("T2M303", "requires_grad", "gradient functions name what they differentiate: dropped")
+            return []
+        if constant(given) is not True or place not in self.writer.scope.locals:
+            return None
+        why = f"dropped, as gradient functions name what they differentiate; assumed: `{place}` is no parameter"
+        self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
+        return []
+
+    def under_index(
+        self, stmt: Stmt, target: cst.Subscript, given: cst.BaseExpression
+    ) -> list[cst.BaseStatement] | None:
+        """`x[i] = value`: of a group of parameters, of settings, and of tensors."""
+        value = self.module.value(target)
+        if value.name == "param_group_item" and key(target) == "lr":
+            return group_writes.rate(target, given, self.writer)
+        if value.name == "param_group_item" and key(target) in FLOATS and type(given) is cst.Integer:
+            return self.writer.text(f"{{0}} = {float(given.evaluated_value)}", target)
+        if (made := group_writes.setting(target, given, self.writer)) is not None:
+            return made
+        if held := without_surplus(target, given, self.module):
+            self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
+            return self.writer.text(f"{{0}} = {held}", target, given)
+        if self.writer.differentiated and (made := into_view(stmt, target, given, self.writer)):
+            return made
+        if made := scattered(stmt, target, given, self.writer):
+            return made
+        if whole(target, given, self.module):
+            why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"
+            self.writer.tell("T2M611", "whole tensor stored", why)
+            return self.writer.text(f"{{0}}[{WHOLE}] = {{1}}", target.value, given)
+        return None
+
+    def initialised(
+        self, stmt: Stmt, target: cst.BaseExpression, given: cst.BaseExpression
+    ) -> list[cst.BaseStatement] | None:
+        """`w = nn.init.xavier_uniform_(w)`: the draw, and the name for what it fills."""
+        if type(given) is not cst.Call or not self.module.value(given.func).name.startswith("torch.nn.init."):
+            return None
+        lines = self.augmented.in_place.drawn(stmt, given)
+        if lines is None:
+            return None
+        args = self.augmented.in_place.spread(stmt, given).args
+        filled = next(a.value for a in args if a.keyword is None or a.keyword.value == "tensor")
+        return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
 
     def normalised(self, target: cst.Attribute, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """`bn.momentum = 0.03`, `bn.eps = 1e-3`: the operator of the layer has had the number since it was made."""
@@ -225,14 +238,7 @@ class Assignments:
             return None
         if in_module_class(self.writer.scope, self.module) and not self.writer.differentiated:
             return None  # the network that it becomes a part of sets its mode; not if that runs already
-        pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
-        if (
-            type(target) is cst.Tuple
-            and type(node.value) is cst.Tuple
-            and len(target.elements) == len(node.value.elements)
-        ):
-            pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
-        project = self.writer.project
+        project, pairs = self.writer.project, side_by_side(target, node.value)
         begun = {dotted(p): made for p, made in pairs if dotted(p) and starts_in_training(made, self.module, project)}
         if not begun:
             return None

@@ -11,13 +11,13 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
-from torch2ms.rewrite import named_settings
+from torch2ms.rewrite import group_writes
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
+from torch2ms.rewrite.inplace.chains import widens
 from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
 from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
-from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import collected, is_data, is_parameter
@@ -62,7 +62,7 @@ class Augmented:
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and key(target) == "lr"
         if isinstance(target, cst.Subscript) and value.name == "param_group_item" and not group:
             operator = code(node.operator).strip()
-            return named_settings.written(target, node.value, self.writer, operator)
+            return group_writes.setting(target, node.value, self.writer, operator)
         if not group and not weight:
             if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
                 self.writer.needs.add("ops")

@@ -9,31 +9,21 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.known.torchapi import PACKED
-from torch2ms.analysis.known.torchcalls import HOST_LIBRARIES, PASSING
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.operands import parenthesised
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
-from torch2ms.api import MISFIT
-from torch2ms.api.detours import TYPES
-from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import rates
+from torch2ms.rewrite import optimizers, rates
 from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
-from torch2ms.rewrite.inplace.nested import TYPED
-from torch2ms.rewrite.inplace.sharing import is_gradient
-from torch2ms.rewrite.layers.handed import OF_CONTAINERS
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.own_modes import MODES, held, of_another
 from torch2ms.rewrite.layers.rows import asked_rows
 from torch2ms.rewrite.parameters import keys
-from torch2ms.rewrite.parameters.lists import enumerated, named
+from torch2ms.rewrite.parameters.lists import enumerated, named, of_parameter_list
 from torch2ms.rewrite.positions import Positions
-from torch2ms.rewrite.tensors import strings
-from torch2ms.rewrite.tensors.draws import draw
-from torch2ms.rewrite.tensors.places import widened
+from torch2ms.rewrite.tensors import methods, strings
+from torch2ms.rewrite.tensors.methods import assumed
 from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
@@ -52,9 +42,6 @@ CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double",
 CHANGED_AMONG = ("pop", "popitem", "clear", "update", "setdefault", "move_to_end")  # change the layers of a module
 HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
          "register_full_backward_pre_hook", "register_backward_hook")  # fmt: skip
-
-# what answers to these is no tensor of torch: it is NumPy's, or translated already
-MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
 
 
 def own_name(method: FunctionInfo) -> str:
@@ -128,38 +115,16 @@ class MethodCalls:
             self.work.tell("T2M601", "torch.Size.numel", "math.prod: a shape is a tuple in MindSpore")
             return cst.parse_expression(f"{self.work.alias('math')}.prod({code(updated.func.value)})")
         if receiver.kind == "builtin_super":
-            if rates.perhaps_none(original, self.work.stmt):
-                why = "it is None where nobody gives one, and MindSpore's optimizers have a number from the beginning"
-                self.work.refuse("T2M502", rates.WHAT, why, "give it a number, and decide by a setting of another name")
-                return updated
-            if self.inherited(name):
-                return updated
-            if name == "reset_parameters" and self.of_torch(name):
-                self.work.notes.needs.add("reset_layer")
-                self.work.tell("T2M505", "Module.reset_parameters", "no layer of MindSpore has it")
-                return cst.parse_expression("reset_layer(self)")
-            if name == "eval" and not original.args:
-                return renamed(updated, OWN_METHODS["train"]).with_changes(args=[cst.Arg(cst.Name("False"))])
-            return renamed(updated, OWN_METHODS[name]) if name in OWN_METHODS else updated
+            return self.of_super(name, original, updated)
         if receiver.likely and name in ("train", "eval") and receiver.kind in ("tensor", "lossfn"):
             return self.of_unknown(name, original, updated)  # no tensor has them
         if receiver.kind in ("tensor", "param"):
-            return self.tensor_method(name, receiver, original, updated)
+            return methods.method(name, receiver, original, updated, self.work, self.where)
         cls = self.work.class_of(receiver)
         if name in ("detach", "detach_") and receiver.likely:  # nothing else has it, whatever it sounds like
-            return self.tensor_method(name, Value("tensor", likely=True), original, updated)
-        if cls is not None:
-            if (own := cls.method(name)) is not None:
-                named = own_name(own) if cls.kind == "module" and own.name == name else name
-                return updated if named == name else renamed(updated, named)
-            if name in HOOKS and cls.kind != "module" and not self.work.mixed:
-                return self.hooked(name, original, updated)
-            if cls.kind == "autograd" and name == "apply":
-                if cls.refused:
-                    what, todo = f"{cls.scope.name}.apply", "call the Cell that replaces it"
-                    self.work.refuse("T2M402", what, "the function itself is refused", todo)
-                    return updated
-                return updated.with_changes(func=cst.Call(updated.func.value))
+            return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
+        if cls is not None and (made := self.of_class(name, cls, original, updated)) is not None:
+            return made
         other = receiver.kind == "unknown" or receiver.likely and receiver.kind != "module"
         if name in HOOKS and other and not self.work.mixed:
             return self.hooked(name, original, updated)
@@ -169,84 +134,67 @@ class MethodCalls:
                 return updated
             if name == "train" and dotted(func.value) and self.agents:
                 return self.either(original, updated)
-        if rates.remembered(original, self.work.stmt):
-            why = "what another scheduler computed last: MindSpore's show the rates as they are now"
-            self.work.refuse("T2M502", "learning rates of a scheduler", why, "keep the rates that it computed yourself")
-            return updated
-        computed = name == "get_last_lr" or name == "get_lr" and receiver.kind == "scheduler"
-        whole = computed and not original.args and id(original) not in self.where.indexed
-        if whole and self.work.schedules(receiver):
-            self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
-            return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
+        if (made := optimizers.rates_of(name, receiver, original, updated, self.work, self.where)) is not None:
+            return made
         if receiver.kind == "object":
             return self.of_object(name, receiver, original, updated)
         unsure = receiver.kind in ("unknown", "none") or receiver.likely and receiver.kind in ("list", "tuple", "dict")
-        if name in SPREADS and unsure and (made := self.spread(original, updated)) is not None:
+        made = methods.spread(original, updated, self.work, self.where) if name in SPREADS and unsure else None
+        if made is not None:
             return made
         if receiver.kind == "unknown" and is_change(original) and is_temporary(base(original)):
             if self.work.rules.find(f"torch.Tensor.{name[:-1]}") is not None:  # nothing else has methods of such names
-                return self.tensor_method(name, Value("tensor", likely=True), original, updated)
+                return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
         if receiver.kind == "unknown":
             named_so = dotted(func.value) or name in DEVICES or name in MODES and held(func.value)
             return self.of_unknown(name, original, updated) if named_so else updated
         if receiver.kind == "module":
             return self.of_module(name, receiver, original, updated)
-        if receiver.name == "parameter list" and name == "parameters" and not original.args:
-            return cst.parse_expression(f"list({code(updated.func.value)})")
-        if receiver.name == "parameter list" and name in ("append", "extend") and self.work.facts.grows:
-            return updated
-        if receiver.name == "parameter list" and name in ("append", "extend", "insert"):
-            todo = "collect the parameters in a list first"
-            self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple does not grow", todo)
-            return updated
-        if receiver.name == "parameter list" and self.work.rules.find(f"torch.nn.Module.{name}") is not None:
-            todo = "ask the module that the list belongs to"
-            self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple is no cell", todo)
-            return updated
-        if receiver.kind == "optimizer" and name == "state_dict" and id(original) in self.where.indexed:
-            why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
-            self.work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
-            return updated
-        if receiver.kind == "optimizer" and name == "load_state_dict" and self.steps_on(original):
-            why = "torch's optimizers share the moments from then on, and both go on"
-            self.work.refuse("T2M605", "torch.optim.Optimizer.load_state_dict", why, "load a deep copy of the state")
-            return updated
-        if receiver.kind == "optimizer" and name == "add_param_group" and self.work.module.grows:
-            self.work.notes.needs.add(name)
-            self.work.tell("T2M605", f"torch.optim.Optimizer.{name}", "a group whose moments begin now")
-            return cst.Call(cst.Name(name), [cst.Arg(updated.func.value), *updated.args])
-        if receiver.name == "param_group" and name in ("keys", "values", "items"):
-            why = "a group of MindSpore's optimizer has fewer and other settings"
-            self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "name the settings")
-            return updated
-        if receiver.name == "param_group" and name == "setdefault" and _other_setting(original):
-            self.work.tell("T2M502", "setting of a group", "a number that MindSpore keeps in the group as torch does")
-            return updated
-        if receiver.name == "param_group" and name in ("update", "setdefault", "pop"):
-            why = "the learning rate of a group is a Parameter, which a number in its place leaves as it was"
-            self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "write each setting by its name")
-            return updated
+        if receiver.name == "parameter list":
+            made = of_parameter_list(name, original, updated, self.work)
+        elif receiver.kind == "optimizer":
+            made = optimizers.of_optimizer(name, original, updated, self.work, self.where)
+        elif receiver.name == "param_group":
+            made = optimizers.of_group(name, original, updated, self.work)
+        if made is not None:
+            return made
         if receiver.name == PACKED:
             return self.work.ruled(f"torch.nn.utils.rnn.PackedSequence.{name}", original, updated)
         if receiver.kind in OWNERS:
             return self.work.ruled(f"{OWNERS[receiver.kind]}.{name}", original, updated)
         return updated
 
-    def steps_on(self, load: cst.Call) -> bool:
-        """`twin.load_state_dict(optimizer.state_dict())`, and the other optimizer is used again."""
-        given, stmt = load.args[0].value if load.args else None, self.work.stmt
-        asked = given.func if isinstance(given, cst.Call) else None
-        if stmt is None or not isinstance(asked, cst.Attribute) or asked.attr.value != "state_dict":
-            return False
-        place = dotted(asked.value)
-        if not place or code(asked.value) == code(load.func.value):  # type: ignore[attr-defined]
-            return False
-        stmts = stmt.block.scope.body.walk()
-        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-        again = [s for s in (*(s for s in stmts if s.number > stmt.number), *loops) if s is not stmt]
-        if any(place in s.defs for s in again):  # the one takes the place of the other
-            return False
-        return any(place in s.uses for s in again)
+    def of_super(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`super().name(...)`"""
+        if rates.perhaps_none(original, self.work.stmt):
+            why = "it is None where nobody gives one, and MindSpore's optimizers have a number from the beginning"
+            self.work.refuse("T2M502", rates.WHAT, why, "give it a number, and decide by a setting of another name")
+            return updated
+        if self.inherited(name):
+            return updated
+        if name == "reset_parameters" and self.of_torch(name):
+            self.work.notes.needs.add("reset_layer")
+            self.work.tell("T2M505", "Module.reset_parameters", "no layer of MindSpore has it")
+            return cst.parse_expression("reset_layer(self)")
+        if name == "eval" and not original.args:
+            return renamed(updated, OWN_METHODS["train"]).with_changes(args=[cst.Arg(cst.Name("False"))])
+        return renamed(updated, OWN_METHODS[name]) if name in OWN_METHODS else updated
+
+    def of_class(self, name: str, cls: ClassInfo, original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
+        """A method of an instance of a class of the project, None where torch has it."""
+        if (own := cls.method(name)) is not None:
+            named = own_name(own) if cls.kind == "module" and own.name == name else name
+            return updated if named == name else renamed(updated, named)
+        if name in HOOKS and cls.kind != "module" and not self.work.mixed:
+            return self.hooked(name, original, updated)
+        if cls.kind != "autograd" or name != "apply":
+            return None
+        if cls.refused:
+            what, todo = f"{cls.scope.name}.apply", "call the Cell that replaces it"
+            self.work.refuse("T2M402", what, "the function itself is refused", todo)
+            return updated
+        assert isinstance(updated.func, cst.Attribute)
+        return updated.with_changes(func=cst.Call(updated.func.value))
 
     @cached_property
     def agents(self) -> bool:
@@ -331,7 +279,7 @@ class MethodCalls:
         assert rule is not None
         outcome = self.work.apply(rule, original, updated)
         why = "what takes the hook is a network"
-        return self.work.take(replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings)), updated)
+        return self.work.take(replace(outcome, findings=tuple(assumed(f, why) for f in outcome.findings)), updated)
 
     def of_layer(self, receiver: Value) -> bool:
         """A layer of torch itself, of whose methods the rules know all that there are."""
@@ -353,41 +301,6 @@ class MethodCalls:
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
 
-    def spread(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
-        """`values.std()` of what may be a tensor or NumPy's: MindSpore divides by n as NumPy does, torch by n - 1."""
-        assert isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute)
-        receiver = original.func.value
-        plain = len(original.args) < 2 and all(a.keyword is None and not a.star for a in original.args)
-        if not plain or self.foreign(receiver):
-            return None
-        given, text = "".join(f"{code(a.value)}, " for a in updated.args), code(updated.func.value)
-        held = asked = text
-        if any(isinstance(n, cst.Call) for n in descend(receiver)):  # asked once
-            if self.where.nested or self.work.stmt is None:
-                return None
-            held = "made" if "made" not in self.work.stmt.block.scope.locals else "made_now"
-            asked = f"{held} := {text}"
-        self.work.notes.needs.add("ms")
-        why = "torch divides by n - 1, MindSpore and NumPy by n: it is asked which of them this is"
-        self.work.tell("T2M601", f"Tensor.{original.func.attr.value}", why)
-        asked = f"isinstance({asked}, {self.work.alias('ms')}.Tensor)"
-        spread = updated.func.attr.value
-        plainly = code(updated.with_changes(func=updated.func.with_changes(value=cst.parse_expression(held))))
-        return cst.parse_expression(f"({held}.{spread}({given}ddof=1) if {asked} else {plainly})")
-
-    def foreign(self, node: cst.BaseExpression) -> bool:
-        """What a library for other arrays than tensors made, as the statement that binds its name says."""
-        while isinstance(node, (cst.Call, cst.Subscript)):
-            node = node.func if isinstance(node, cst.Call) else node.value
-        name = root(dotted(node))
-        stmt = self.work.stmt
-        found = {name}
-        for bound in stmt.block.scope.body.walk() if stmt is not None else ():
-            if name in bound.defs and isinstance(bound.node, cst.Assign) and isinstance(bound.node.value, cst.Call):
-                found.add(root(dotted(bound.node.value.func)))
-        homes = {self.module.imports.table.get(made, "").partition(".")[0] for made in found}
-        return bool(homes & (HOST_LIBRARIES - PASSING))
-
     def wrapped(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A method of an accelerator that one process cannot do without."""
         kind = FAMILIES[self.module.value(original.func.value).name]  # type: ignore[attr-defined]
@@ -402,94 +315,8 @@ class MethodCalls:
             return True
         return bool(call.args) and self.module.value(call.args[0].value).kind in ("device", "str")
 
-    def tensor_method(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        assert isinstance(updated.func, cst.Attribute)
-        if name in ("detach", "detach_"):
-            assert isinstance(original.func, cst.Attribute)  # `g = p.grad.detach(); g.mul_(c)` changes the gradient
-            alias = id(original) in self.where.called and is_gradient(original.func.value)
-            if id(original) in self.where.host or alias:
-                self.work.tell("T2M302", "Tensor.detach", "nothing is recorded here: dropped")
-                return updated.func.value
-        if name in ("retain_grad", "requires_grad_"):
-            why = "gradient functions name what they differentiate: dropped"
-            self.work.tell("T2M303", f"Tensor.{name}", why)
-            return updated.func.value
-        rule = self.work.rules.find(f"torch.Tensor.{name}")
-        if drawn := draw(original, updated, self.module):
-            self.work.notes.needs.add("ops")
-            why = "a temporary filled in place: one draw of the same numbers"
-            self.work.tell("T2M611", f"Tensor.{name}", why)
-            return cst.parse_expression(drawn.replace("ops.", f"{self.work.alias('ops')}.", 1))
-        if name.endswith("_") and not name.endswith("__"):
-            if is_gradient(base(original)):
-                return updated  # gradient code that is refused, or waits for the second step
-            plain = rule or self.work.rules.find(f"torch.Tensor.{name[:-1]}")
-            lone = id(original) in self.work.plan.temporaries or is_temporary(base(original), self.module)
-            if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):
-                if name == "zero_" and isinstance(made := updated.func.value, cst.Call) and _zeros(made):
-                    return made
-                like = "zeros_like" if name == "zero_" else "full_like"
-                made = cst.parse_expression(f"{self.work.alias('ops')}.{like}()")
-                assert isinstance(made, cst.Call)
-                given = [updated.func.value, *(a.value for a in updated.args)]
-                self.work.notes.needs.add("ops")
-                why = "a temporary filled in place: a new tensor of its shape"
-                self.work.tell("T2M611", f"Tensor.{name}", why)
-                return made.with_changes(args=[cst.Arg(value) for value in given])
-            if plain is not None and lone:  # a temporary: nobody else sees the change
-                named = cst.Name(plain.name.rpartition(".")[2])
-                asked = updated.with_changes(func=updated.func.with_changes(attr=named))
-                made = self.work.take(self.work.apply(plain, original, asked), updated)
-                return self.of_type(original, made) if name in TYPED else made
-            if not self.work.marked:
-                self.work.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
-                                 "write it as a statement of its own; "
-                                 "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
-            return updated
-        if rule is None:
-            foreign = receiver.likely or name in MINDSPORE_ONLY or name in OF_CONTAINERS  # which tensors do not have
-            return updated if foreign else self.work.unknown(f"torch.Tensor.{name}", updated)
-        outcome = widened(rule, self.work.apply(rule, original, updated), original, self.work, self.where)
-        if receiver.likely and any(finding.code == MISFIT for finding in outcome.findings):
-            return updated  # a method of that name on something else: a logger's `log(name, value)`
-        if receiver.likely and outcome.node is not None:
-            why = "the receiver is taken for a tensor by its use"
-            outcome = replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings))
-        return self.work.take(outcome, updated)
-
-    def of_type(self, original: cst.Call, made: cst.BaseExpression) -> cst.BaseExpression:
-        """`x.lt_(y)` as a value: what the comparison gives, in the element type of the tensor."""
-        changed = base(original)
-        assert isinstance(changed, cst.BaseExpression)
-        if dtype := self.work.facts.dtype(changed):
-            self.work.notes.needs.add("ms")
-            return cst.parse_expression(
-                f"{code(parenthesised(made))}.astype({self.work.alias('ms')}.{TYPES.get(dtype, dtype)})"
-            )
-        if dotted(changed):
-            return cst.parse_expression(f"{code(parenthesised(made))}.astype({code(changed)}.dtype)")
-        why = "the result has the element type of the tensor, which is not seen"
-        self.work.refuse("T2M610", "in-place comparison", why, "write it as a statement of its own")
-        return made
-
-
-def _zeros(node: cst.Call) -> bool:
-    return isinstance(node.func, cst.Attribute) and node.func.attr.value in ("new_zeros", "zeros", "zeros_like")
-
-
 def renamed(call: cst.Call, name: str) -> cst.Call:
     """The call with another method of the same receiver."""
     assert isinstance(call.func, cst.Attribute)
     return call.with_changes(func=call.func.with_changes(attr=cst.Name(name)))
 
-
-def _assumed(finding: Finding, why: str) -> Finding:
-    if finding.tier is not Tier.EXACT:
-        return finding
-    return replace(finding, tier=Tier.ASSUMED, why=f"{finding.why}; {why}" if finding.why else why)
-
-
-def _other_setting(call: cst.Call) -> bool:
-    """`group.setdefault("momentum", 0)`: another setting than the learning rate."""
-    key = constant(call.args[0].value) if len(call.args) == 2 and not call.args[0].star else None
-    return isinstance(key, str) and key not in ("lr", "params")

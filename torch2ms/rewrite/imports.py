@@ -13,6 +13,7 @@ from torch2ms.analysis.program.project import SAID
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.mentions import used_names
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import changed, children, code, constant, source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
@@ -223,11 +224,7 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
         if not isinstance(stmt, cst.SimpleStatementLine):
             break
         small = stmt.body[0]
-        docstring = (
-            i == 0
-            and isinstance(small, cst.Expr)
-            and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
-        )
+        docstring = i == 0 and is_docstring(small)
         taken = small if isinstance(small, cst.ImportFrom) else None
         future = taken is not None and taken.module is not None and dotted(taken.module) == "__future__"
         star = taken is not None and isinstance(taken.names, cst.ImportStar)  # must not bind our names anew

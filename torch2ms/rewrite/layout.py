@@ -10,6 +10,7 @@ from functools import lru_cache
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.text import tokens
 from torch2ms.analysis.syntax.tree import changed, code, replaced
 
@@ -121,12 +122,7 @@ def standing(node: cst.CSTNode) -> cst.CSTNode:
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:
     """A suite with statements in front, behind its docstring if it has one."""
     first = body.body[0]
-    doc = (
-        isinstance(first, cst.SimpleStatementLine)
-        and isinstance(first.body[0], cst.Expr)
-        and isinstance(first.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
-    )
-    position = 1 if doc else 0
+    position = int(isinstance(first, cst.SimpleStatementLine) and is_docstring(first.body[0]))
     return body.with_changes(body=[*body.body[:position], *new, *body.body[position:]])
 
 

@@ -5,18 +5,12 @@ The learning rate is a Parameter in MindSpore, read as a number and written with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.findings import Tier
 from torch2ms.rewrite.translation import Translation
-
-if TYPE_CHECKING:
-    from torch2ms.rewrite.writer import Writer
 
 RATE = "lr"
 WHAT = "setting of a group"
@@ -50,24 +44,3 @@ def read(node: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.
     work.tell("T2M502", WHAT, f"read as a number; {WHY}")
     held, key = code(updated), code(updated.slice[0].slice)
     return cst.parse_expression(f'({held}.item() if {key} == "{RATE}" else {held})')
-
-
-def written(target: cst.Subscript, value: cst.BaseExpression, writer: Writer, operator: str = "") -> list[
-    cst.BaseStatement
-] | None:
-    """The setting gets another value; `operator`: it is changed by one."""
-    asked = unsaid(target, writer.module)
-    if asked is None:
-        return None
-    if not dotted(asked) or not dotted(target.value):
-        writer.refuse("T2M502", WHAT, WHY, "ask whether it is the learning rate: that is written with ops.assign")
-        return None
-    writer.needs.add("ops")
-    writer.tell("T2M502", WHAT, f"written with ops.assign where it is the learning rate; {WHY}", Tier.EXACT)
-    writer.plan.expressions.setdefault(id(target), code(target))
-    right = "{1}" if not operator or dotted(value) or isinstance(value, (cst.Call, cst.Integer, cst.Float)) else "({1})"
-    new = f"{{0}}.item() {operator.rstrip('=')} {right}" if operator else "{1}"
-    other = f"{{0}} {operator or '='} {{1}}"
-    return writer.text(
-        f'if {{2}} == "{RATE}":\n    ops.assign({{0}}, {new})\nelse:\n    {other}', target, value, asked
-    )

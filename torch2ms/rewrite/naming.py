@@ -11,7 +11,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import children, code, descend
 from torch2ms.api import Rule, binding_of
-from torch2ms.rewrite.inplace.nested import LATE
+from torch2ms.rewrite.inplace.evaluated import LATE
 from torch2ms.tape.plan import Plan
 
 _BASES = {"input": "tensor"}

@@ -14,7 +14,6 @@ from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite.layers.compared import of_classes
 from torch2ms.rewrite.rewriter import Rewriter
-from torch2ms.rewrite.tensors.places import values_only
 from torch2ms.rewrite.transforms import compiled
 from torch2ms.tape.plan import Plan
 
@@ -170,7 +169,7 @@ class Positions(Rewriter):
         return id(node) not in self.plan.expressions
 
     def visit_Assign(self, node: cst.Assign) -> None:
-        if len(node.targets) == 1 and values_only(node.targets[0].target):
+        if len(node.targets) == 1 and _values_only(node.targets[0].target):
             self.valued.add(id(node.value))
         if len(node.targets) == 1 and dotted(node.targets[0].target):
             self.called.add(id(node.value))
@@ -248,3 +247,8 @@ def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:
     if type(target) is cst.Tuple or type(target) is cst.List:
         return [n for e in target.elements for n in _stored(e.value)]
     return [target, *_stored(target.value)] if type(target) is cst.Subscript else [target]
+
+
+def _values_only(target: cst.BaseExpression) -> bool:
+    """`values, _ = ...`: nobody reads the places."""
+    return type(target) is cst.Tuple and len(target.elements) == 2 and dotted(target.elements[1].value) == "_"

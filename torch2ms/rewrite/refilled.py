@@ -12,6 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import FILLING, any_overlap
@@ -120,8 +121,8 @@ def _empty(node: cst.CSTNode, place: str) -> str:
     """The kind of the empty container that a statement binds the place to; "" for everything else."""
     if not isinstance(node, (cst.Assign, cst.AnnAssign)) or node.value is None:
         return ""
-    pairs = [(node.target, node.value)] if isinstance(node, cst.AnnAssign) else _pairs(node)
-    for target, value in pairs:
+    whole = node.target if isinstance(node, cst.AnnAssign) else node.targets[0].target
+    for target, value in side_by_side(whole, node.value):
         if dotted(target) != place:
             continue
         if isinstance(value, (cst.List, cst.Dict)):
@@ -129,10 +130,3 @@ def _empty(node: cst.CSTNode, place: str) -> str:
         if isinstance(value, cst.Call) and not value.args and dotted(value.func) in ("list", "dict"):
             return dotted(value.func)
     return ""
-
-
-def _pairs(node: cst.Assign) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    target, value = node.targets[0].target, node.value
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
-    return [(target, value)]

@@ -1,6 +1,7 @@
 """The model of torch's tape: what happens to gradients, and the functions hidden in statements before `backward`.
 
-`planner` plans one scope at a time, with what the packages below it know, from the ground up: `ledger` (events, and
+`planner` gathers the events of one scope at a time, `scope_planner` plans them, and `hopeless`, `forwards`, `crossing`
+and `verdicts` say where that cannot be done. They rest on the packages below, from the ground up: `ledger` (events, and
 what `.grad` holds at each), `forward` (the statements that feed a root), `forms` (the gradient call MindSpore wants),
 `uses` (clipping, scaling, loops over gradients, resets), `derivatives` (`autograd.grad`), `functions` (gradients that
 cross function borders). All of them write into a `plan`, and nothing else.

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.tape.crossing import crossing
 from torch2ms.tape.forward.asked import ASKED, note_asked
 from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
@@ -91,8 +92,8 @@ def forward_of(
             owner.assumed.add(f"`{'`, `'.join(models)}` holds the parameters of `{owner.place}`")
         region = finder.find(event, None, active=active)
         return region, region.problem
-    if crossing := verdicts.crossing(event, region, owns if wanted else None):
-        return region, f"`{crossing}` brings a graph along that is made elsewhere"
+    if place := crossing(verdicts, event, region, owns if wanted else None):
+        return region, f"`{place}` brings a graph along that is made elsewhere"
     if asked := note_asked(event, region, wanted, verdicts.records, verdicts.project):
         return region, "a called function " + ASKED.format(asked)
     if _only_looked_at(event, wanted, verdicts):

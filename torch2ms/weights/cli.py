@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-DONE, FOUND, FAILED = 0, 1, 2
+from torch2ms.exits import DONE, FAILED, FOUND
+
 FILE = click.Path(dir_okay=False, path_type=Path)
 SUFFIXES = (".ckpt", ".safetensors")
 

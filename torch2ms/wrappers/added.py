@@ -22,6 +22,7 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.forward.choices import own
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "a list of sums fills them behind the loop; assumed: the loop has a turn, or the optimizer would be given zeros"
@@ -53,16 +54,13 @@ class Added(NamedTuple):
     alone: bool  # there is no loop around it
 
 
-def added(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".grad is N") and not module.has(".grad is not N"):
-            continue
-        found = {id(loop.node): each for scope in module.scope.walk() for loop, each in _found(scope, module, project)}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def added(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that has such loops."""
+    if not module.has(".grad is N") and not module.has(".grad is not N"):
+        return None
+    found = {id(loop.node): each for scope in module.scope.walk() for loop, each in _found(scope, module, project)}
+    return _Writer(module, found).plain() if found else None
 
 
 def _found(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple[Stmt, tuple[Added, Stmt]]]:

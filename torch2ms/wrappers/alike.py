@@ -9,8 +9,9 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 SAME = {"shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_cuda", "layout", "element_size"}
@@ -18,19 +19,16 @@ ASKED = re.compile(rf"\.grad[\s\\)]*(?:\.\s*data[\s\\)]*)?\.\s*(?:{'|'.join(sort
 LIKE = {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn")}
 
 
-def alike(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that ask gradients for such things, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".grad") or not module.says(ASKED):
-            continue
-        writer = Alike(module)
-        if not writer.asks():
-            continue
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def alike(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that asks gradients for such things."""
+    if not module.has(".grad") or not module.says(ASKED):
+        return None
+    writer = Alike(module)
+    if not writer.asks():
+        return None
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 class Alike(Suites):

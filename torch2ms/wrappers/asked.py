@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 OWN = {"param_groups", "state", "defaults", "step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"}
@@ -20,17 +21,14 @@ NOBODY = "it is off, and no caller of the project turns it on"
 WHY = "an optimizer of torch has nothing of this name"
 
 
-def asked(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that ask optimizers so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("hasattr(opt"):
-            continue
-        writer = Asked(module)
-        made = writer.plain()
-        if writer.findings:
-            plain[module.name] = made
-    return plain
+@each_module
+def asked(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that asks optimizers so."""
+    if not module.has("hasattr(opt"):
+        return None
+    writer = Asked(module)
+    made = writer.plain()
+    return made if writer.findings else None
 
 
 def lacks(node: cst.CSTNode, module: ModuleInfo) -> bool:
@@ -155,18 +153,15 @@ OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 CALLED = "an optimizer calls its closure with gradients on"
 
 
-def recording(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules whose closures ask so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        source = module.source
-        if module.uses_mindspore or CONDITIONS[0] not in source and CONDITIONS[1] not in source or not _hands(source):
-            continue
-        closures = _closures(module)
-        writer = Recording(module, {id(n) for f in closures for n in _held(f, module)})
-        if writer.known:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def recording(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module whose closures ask so."""
+    source = module.source
+    if CONDITIONS[0] not in source and CONDITIONS[1] not in source or not _hands(source):
+        return None
+    closures = _closures(module)
+    writer = Recording(module, {id(n) for f in closures for n in _held(f, module)})
+    return writer.plain() if writer.known else None
 
 
 def _hands(source: str) -> bool:

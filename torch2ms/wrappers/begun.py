@@ -18,7 +18,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import choices
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.modes import made_sensitive
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.suites import Made, Suites, line_of
 
 ASKING = ("isinstance", "issubclass", "super", "hasattr")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
@@ -152,8 +152,7 @@ class _Writer(Suites):
         if not name:
             self.findings.append(Finding("T2M306", Tier.ASSUMED, "new module", GIVEN, line=self.line))
             return super().compound(original, updated)
-        line = cst.parse_statement(f"{name}.train()")
-        assert isinstance(line, cst.SimpleStatementLine)
+        line = line_of(f"{name}.train()")
         last = updated.body.body[-1]
         while isinstance(last, (cst.With, cst.For, cst.If)) and isinstance(last.body, cst.IndentedBlock):
             last = last.body.body[-1]

@@ -13,31 +13,29 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.boxes import LIVING, closes_over, own_nodes, parts
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 METHODS = {"zero_grad", "step"}
 NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
 
 
-def called_by_name(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such names or such namespaces, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off:
-            continue
-        writer = _Writer(module)
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                both = parts(stmt.node)
-                if both is None or stmt.off:
-                    continue
-                if type(both[1]) is cst.Attribute and both[1].attr.value in METHODS:
-                    _method(stmt, scope, module, writer)
-                elif type(both[1]) is cst.Call and qualified(both[1].func, module.imports) in NAMESPACES:
-                    _namespace(stmt, module, writer)
-        if writer.dropped or writer.filled:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def called_by_name(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such names or such namespaces."""
+    if module.directives.off:
+        return None
+    writer = _Writer(module)
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            both = parts(stmt.node)
+            if both is None or stmt.off:
+                continue
+            if type(both[1]) is cst.Attribute and both[1].attr.value in METHODS:
+                _method(stmt, scope, module, writer)
+            elif type(both[1]) is cst.Call and qualified(both[1].func, module.imports) in NAMESPACES:
+                _namespace(stmt, module, writer)
+    return writer.plain() if writer.dropped or writer.filled else None
 
 
 class _Writer(Suites):
@@ -62,8 +60,7 @@ class _Writer(Suites):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         made = node.with_changes(value=both[1].with_changes(args=kept))
         texts = [f"{code(both[0])}.{a.keyword.value} = {code(a.value)}" for a in later if a.keyword is not None]
-        lines = [cst.parse_statement(text) for text in texts]
-        return [made, *(line.body[0] for line in lines if isinstance(line, cst.SimpleStatementLine))]
+        return [made, *map(small_of, texts)]
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         method = self.called.get(id(original))

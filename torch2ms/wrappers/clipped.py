@@ -13,24 +13,22 @@ from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 NAMES = ("total_norm", "grad_norm", "clipped_norm")
 
 
-def clipped(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that clip in such a way, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("clip_grad_") or module.directives.off:
-            continue
-        writer = _Clipping(module, project)
-        for scope in module.scope.walk():
-            writer.read(scope)
-        if writer.whole_lists or writer.returned:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def clipped(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that clips in such a way."""
+    if not module.has("clip_grad_") or module.directives.off:
+        return None
+    writer = _Clipping(module, project)
+    for scope in module.scope.walk():
+        writer.read(scope)
+    return writer.plain() if writer.whole_lists or writer.returned else None
 
 
 class _Clipping(Suites):

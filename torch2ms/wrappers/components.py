@@ -13,24 +13,22 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 GRAD = "torch.autograd.grad"
 TWICE = re.compile(r"\bcreate_graph\b")
 
 
-def components(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such assignments, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(TWICE) or module.directives.off:
-            continue
-        writer = _Parted(module)
-        for scope in module.scope.walk():
-            writer.read(scope)
-        if writer.pairs:
-            found[module.name] = writer.plain()
-    return found
+@each_module
+def components(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such assignments."""
+    if not module.says(TWICE) or module.directives.off:
+        return None
+    writer = _Parted(module)
+    for scope in module.scope.walk():
+        writer.read(scope)
+    return writer.plain() if writer.pairs else None
 
 
 class _Parted(Suites):

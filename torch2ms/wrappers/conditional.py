@@ -7,23 +7,21 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import canonical, dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 IDLE = ("contextlib.nullcontext", "contextlib.suppress")
 METHODS = {"__init__", "__enter__", "__exit__"}
 
 
-def conditional(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such blocks, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("autocast"):
-            continue
-        writer = Conditional(module, project)
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def conditional(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module with such blocks."""
+    if not module.has("autocast"):
+        return None
+    writer = Conditional(module, project)
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 class Conditional(Suites):

@@ -16,6 +16,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.rules import Rules
 from torch2ms.api.signature import Param
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 INIT = "__init__"
@@ -45,19 +46,16 @@ class Layer:
         return [*own.params, *plain, *asked, *own.kwonly_params, *given]
 
 
-def constructors(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such classes, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(INIT):
-            continue
-        found = [layer for cls in module.classes.values() if (layer := _layer(cls, module)) is not None]
-        handed = {id(x.node): x for x in found if _stars(x.node) and _fill(x, project)}
-        by_name = {id(x.call) for x in found if not _is_super(x.call)}
-        by_name |= {id(call) for cls in module.classes.values() for call in _by_name(cls, module)}
-        if handed or by_name:
-            plain[module.name] = Constructors(module, handed, by_name).plain()
-    return plain
+@each_module
+def constructors(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module with such classes."""
+    if not module.has(INIT):
+        return None
+    found = [layer for cls in module.classes.values() if (layer := _layer(cls, module)) is not None]
+    handed = {id(x.node): x for x in found if _stars(x.node) and _fill(x, project)}
+    by_name = {id(x.call) for x in found if not _is_super(x.call)}
+    by_name |= {id(call) for cls in module.classes.values() for call in _by_name(cls, module)}
+    return Constructors(module, handed, by_name).plain() if handed or by_name else None
 
 
 def _layer(cls: ClassInfo, module: ModuleInfo) -> Layer | None:

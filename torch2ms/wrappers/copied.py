@@ -14,22 +14,20 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.rebound import Renamer, bound
 
 OBJECTS = ("object", "unknown")
 TRAINS = ("backward", "autograd", ".step(")
 
 
-def copied(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have two names for an object, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not any(module.has(word) for word in TRAINS):
-            continue
-        names = {k: v for scope in module.scope.walk() for k, v in _second(scope, module)}
-        if names:
-            plain[module.name] = Renamer(module, names).plain()
-    return plain
+@each_module
+def copied(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has two names for an object."""
+    if not any(module.has(word) for word in TRAINS):
+        return None
+    names = {k: v for scope in module.scope.walk() for k, v in _second(scope, module)}
+    return Renamer(module, names).plain() if names else None
 
 
 def _second(scope: Scope, module: ModuleInfo) -> Iterator[tuple[int, str]]:

@@ -9,20 +9,18 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 
-def each_alone(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such statements, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".grad") or module.directives.off:
-            continue
-        stmts = (s for scope in module.scope.walk() for s in scope.body.walk() if s.line is not None)
-        found = {id(s.node): _dropped(s.node) for s in stmts if type(s.node) is cst.Assign}
-        if any(found.values()):
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def each_alone(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such statements."""
+    if not module.has(".grad") or module.directives.off:
+        return None
+    stmts = (s for scope in module.scope.walk() for s in scope.body.walk() if s.line is not None)
+    found = {id(s.node): _dropped(s.node) for s in stmts if type(s.node) is cst.Assign}
+    return _Writer(module, found).plain() if any(found.values()) else None
 
 
 def _dropped(node: cst.Assign) -> list[cst.Attribute]:

@@ -12,25 +12,23 @@ from torch2ms.analysis.evaluation.narrow import family
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 NAMED = ("weight", "bias", "running_mean", "running_var")
 
 
-def branched(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such branches, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("isinstance"):
-            continue
-        conditions = (s.node.test for scope in module.scope.walk() for s in scope.body.walk() if type(s.node) is cst.If)
-        if all(_asked(test, module) is None for test in conditions):
-            continue
-        branches = Branches(module)
-        made = branches.plain()
-        if branches.split:
-            plain[module.name] = made
-    return plain
+@each_module
+def branched(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such branches."""
+    if not module.has("isinstance"):
+        return None
+    conditions = (s.node.test for scope in module.scope.walk() for s in scope.body.walk() if type(s.node) is cst.If)
+    if all(_asked(test, module) is None for test in conditions):
+        return None
+    branches = Branches(module)
+    made = branches.plain()
+    return made if branches.split else None
 
 
 class Branches(Suites):

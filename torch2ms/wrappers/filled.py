@@ -12,21 +12,19 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 NAMES = (("p", "param", "tensor"), ("g", "grad", "gradient"))
 
 
-def filled(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such statements, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".grad = ") or module.directives.off:
-            continue
-        found = {key: names for scope in module.scope.walk() for key, names in _found(scope).items()}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def filled(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such statements."""
+    if not module.has(".grad = ") or module.directives.off:
+        return None
+    found = {key: names for scope in module.scope.walk() for key, names in _found(scope).items()}
+    return _Writer(module, found).plain() if found else None
 
 
 def _found(scope: Scope) -> dict[int, tuple[str, str]]:

@@ -16,25 +16,23 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Made, Suites, line_of
 
 ASKED = re.compile(r"^[ \t]+if (?:not )?\w+(?: *(?:>|==|!=|>=) *[01])? *:", re.MULTILINE)
 COUNTED = re.compile(r"\bin (?:enumerate|range)\(")
 FIRST, LATER = ("{0} == 0", "not {0}", "{0} < 1", "0 == {0}"), ("{0} > 0", "{0} != 0", "{0} >= 1", "{0}", "0 < {0}")
 
 
-def begins_anew(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".backward("):
-            continue
-        if not (module.says(COUNTED) and module.says(ASKED)):
-            continue
-        found = {id(loop.node): names for scope in module.scope.walk() for loop, names in _found(scope)}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def begins_anew(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such loops."""
+    if not module.has(".backward("):
+        return None
+    if not (module.says(COUNTED) and module.says(ASKED)):
+        return None
+    found = {id(loop.node): names for scope in module.scope.walk() for loop, names in _found(scope)}
+    return _Writer(module, found).plain() if found else None
 
 
 def _found(scope: Scope) -> Iterator[tuple[Stmt, list[str]]]:
@@ -110,8 +108,7 @@ class _Writer(Suites):
         assert isinstance(updated, cst.For)
         lines: list[cst.BaseStatement] = []
         for name in names:
-            line = cst.parse_statement(f"{name} = None")
-            assert isinstance(line, cst.SimpleStatementLine)
+            line = line_of(f"{name} = None")
             self.number(line.body[0], original)
             lines.append(line if lines else line.with_changes(leading_lines=updated.leading_lines))
         return [*lines, self.renumbered(updated, leading_lines=())], ()

@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.flags import flag
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 LOOP = re.compile(r"\bfor \w+ in [\w.]+(?:\.values\(\))?:\s+\w+\.requires_grad")
@@ -31,20 +32,17 @@ class Found:
     loops: set[int] = field(default_factory=set)
 
 
-def flagged_together(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.says(LOOP):
-            continue
-        found = Found()
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                if isinstance(stmt.node, cst.For) and not stmt.off:
-                    _look(stmt, stmt.node, scope, module, found)
-        if found.loops:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def flagged_together(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such loops."""
+    if module.directives.off or not module.says(LOOP):
+        return None
+    found = Found()
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            if isinstance(stmt.node, cst.For) and not stmt.off:
+                _look(stmt, stmt.node, scope, module, found)
+    return _Writer(module, found).plain() if found.loops else None
 
 
 def _look(stmt: Stmt, loop: cst.For, scope: Scope, module: ModuleInfo, found: Found) -> None:

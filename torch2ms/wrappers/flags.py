@@ -13,17 +13,17 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 
-def flagged(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules in which a tensor is given the flag late, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        late = {} if module.uses_mindspore or not module.has("requires_grad") else _late(module)
-        if late:
-            plain[module.name] = Flags(module, late).plain()
-    return plain
+@each_module
+def flagged(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module in which a tensor is given the flag late."""
+    if not module.has("requires_grad"):
+        return None
+    late = _late(module)
+    return Flags(module, late).plain() if late else None
 
 
 class Flags(Suites):
@@ -42,9 +42,7 @@ class Flags(Suites):
         if isinstance(node, cst.Assign) and dotted(node.targets[0].target) == name:
             flagged = cst.Attribute(node.value, cst.Name("requires_grad_"))
             return [node.with_changes(value=cst.Call(flagged, [cst.Arg(cst.Name("True"))]))]
-        made = cst.parse_statement(f"{name} = {name}.requires_grad_(True)")
-        assert isinstance(made, cst.SimpleStatementLine)
-        return [made.body[0]]
+        return [small_of(f"{name} = {name}.requires_grad_(True)")]
 
 
 def _late(module: ModuleInfo) -> dict[int, str]:

@@ -14,6 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(
@@ -23,17 +24,14 @@ EVENTS = re.compile(
 METHODS = {"backward", "step", "zero_grad", "unscale_"}
 
 
-def as_loops(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such statements, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(EVENTS):
-            continue
-        stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
-        found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module) or _keeps(s)}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def as_loops(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such statements."""
+    if not module.says(EVENTS):
+        return None
+    stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
+    found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module) or _keeps(s)}
+    return _Writer(module, found).plain() if found else None
 
 
 def _runs(stmt: Stmt, scope: Scope) -> bool:

@@ -14,20 +14,17 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend, gathered
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 Gathering = tuple[cst.ListComp, str]
 
 
-def looped(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such comprehensions, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        asked = not module.uses_mindspore and module.has("autograd")
-        found = _gatherings(module) if asked else {}
-        if found:
-            plain[module.name] = Loops(module, found).plain()
-    return plain
+@each_module
+def looped(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such comprehensions."""
+    found = _gatherings(module) if module.has("autograd") else {}
+    return Loops(module, found).plain() if found else None
 
 
 class Loops(Suites):

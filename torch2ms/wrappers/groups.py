@@ -10,22 +10,20 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 
-def direct(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that read groups so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not (module.has("state_dict()[") or module.has(".update(")):
-            continue
-        if not _reads_groups(module):
-            continue
-        groups = Groups(module)
-        made = groups.plain()
-        if groups.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def direct(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that reads groups so."""
+    if not (module.has("state_dict()[") or module.has(".update(")):
+        return None
+    if not _reads_groups(module):
+        return None
+    groups = Groups(module)
+    made = groups.plain()
+    return made if groups.changed else None
 
 
 def _reads_groups(module: ModuleInfo) -> bool:

@@ -14,26 +14,24 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.boxes import parts
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 MENTIONS = re.compile(r"\bParameterList\((?:\[ *\])?\)")
 GROW = ("append", "extend")
 
 
-def gathered_first(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with lists that grow, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.says(MENTIONS):
-            continue
-        writer = _Writer(module)
-        for scope in module.scope.walk():
-            if scope.name == "__init__" and scope.cls is not None:
-                for stmt in scope.body.stmts:
-                    _list(stmt, scope, module, writer)
-        if writer.names:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def gathered_first(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with lists that grow."""
+    if module.directives.off or not module.says(MENTIONS):
+        return None
+    writer = _Writer(module)
+    for scope in module.scope.walk():
+        if scope.name == "__init__" and scope.cls is not None:
+            for stmt in scope.body.stmts:
+                _list(stmt, scope, module, writer)
+    return writer.plain() if writer.names else None
 
 
 def _list(stmt: Stmt, scope: Scope, module: ModuleInfo, writer: _Writer) -> None:

@@ -9,9 +9,10 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 ASKED = re.compile(r"\bif [\w.]+\.requires_grad *:").search
@@ -19,17 +20,14 @@ HOOKS = ("register_hook", "retain_grad")
 WHY = "hooks do nothing where no gradient is taken: the question is dropped"
 
 
-def hooked(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that ask so, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        asks = any(module.has(f".{name}(") for name in HOOKS) and ASKED(module.source)
-        if asks and not module.uses_mindspore:
-            writer = _Hooked(module)
-            made = writer.plain()
-            if writer.findings:
-                found[module.name] = made
-    return found
+@each_module
+def hooked(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that asks so."""
+    if not any(module.has(f".{name}(") for name in HOOKS) or not ASKED(module.source):
+        return None
+    writer = _Hooked(module)
+    made = writer.plain()
+    return made if writer.findings else None
 
 
 class _Hooked(Suites):

@@ -19,6 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api.rules import Rules
 from torch2ms.rewrite.stars import in_place
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 HELD = re.compile(r"^[ \t]*(\w+) *= *(?:True|False|\(.*|\{.*|dict\(.*)$", re.MULTILINE)
@@ -30,16 +31,13 @@ _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
-def in_the_call(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules whose calls hide such arguments, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(HELD) or not (module.says(STAR) or module.says(FLAG)):
-            continue
-        writer = _Writer(module)
-        if writer.found:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def in_the_call(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module whose calls hide such arguments."""
+    if not module.says(HELD) or not (module.says(STAR) or module.says(FLAG)):
+        return None
+    writer = _Writer(module)
+    return writer.plain() if writer.found else None
 
 
 class _Writer(Suites):

@@ -13,8 +13,10 @@ import libcst as cst
 from torch2ms.analysis.program.classes import ClassInfo
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\bdef train\(self, *\w+(?: *: *bool)?(?: *= *True)?\)")
@@ -22,16 +24,13 @@ FLAGS = "add_flags_recursive"
 WHY = f"{FLAGS}: by this, set_train of the networks around reaches it"
 
 
-def told_inside(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such layers, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.says(MENTIONS):
-            continue
-        found = [m for c in module.classes.values() if (m := _own_mode(c)) is not None and _held(c, project)]
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def told_inside(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module with such layers."""
+    if module.directives.off or not module.says(MENTIONS):
+        return None
+    found = [m for c in module.classes.values() if (m := _own_mode(c)) is not None and _held(c, project)]
+    return _Writer(module, found).plain() if found else None
 
 
 def _own_mode(cls: ClassInfo) -> FunctionInfo | None:
@@ -145,4 +144,4 @@ class _Writer(Suites):
 def _text(line: cst.BaseStatement) -> bool:
     """A docstring."""
     node = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-    return isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString))
+    return is_docstring(node)

@@ -21,6 +21,7 @@ from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.boxes import own_nodes
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 SWITCHED = re.compile(r"[\].]\s*\w*\.requires_grad")
@@ -29,21 +30,18 @@ OWNING = {"module", "optimizer", "api", "modulefile", "class", "param", "params"
 CHANGING = {"update", "pop", "clear", "setdefault", "popitem"}
 
 
-def item_inputs(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such inputs, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.has("grad(") or not module.says(SWITCHED):
-            continue
-        writer = _Writer(module)
-        for scope in module.scope.walk():
-            if not isinstance(scope.node, cst.ClassDef):
-                for stmt in scope.body.walk():
-                    if (item := _Item.begun(stmt, scope, module)) is not None and item.named(project):
-                        writer.add(item)
-        if writer.items:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def item_inputs(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module with such inputs."""
+    if module.directives.off or not module.has("grad(") or not module.says(SWITCHED):
+        return None
+    writer = _Writer(module)
+    for scope in module.scope.walk():
+        if not isinstance(scope.node, cst.ClassDef):
+            for stmt in scope.body.walk():
+                if (item := _Item.begun(stmt, scope, module)) is not None and item.named(project):
+                    writer.add(item)
+    return writer.plain() if writer.items else None
 
 
 class _Item:

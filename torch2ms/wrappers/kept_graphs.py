@@ -21,7 +21,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps, within
 from torch2ms.rewrite import layout
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Made, Suites, small_of
 
 METHODS = ("step", "zero_grad", "backward", "zero_", "clip_grad_norm_", "clip_grad_value_")
 
@@ -46,16 +47,13 @@ class Kept:
     one: str = ""  # the name of one of the parameters where they are stored
 
 
-def kept_graphs(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such calls, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("create_graph") or module.directives.off:
-            continue
-        found = [kept for scope in module.scope.walk() for kept in _found(scope, module)]
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def kept_graphs(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such calls."""
+    if not module.has("create_graph") or module.directives.off:
+        return None
+    found = [kept for scope in module.scope.walk() for kept in _found(scope, module)]
+    return _Writer(module, found).plain() if found else None
 
 
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[Kept]:
@@ -431,7 +429,7 @@ class _Writer(Suites):
         if id(node) in self.moved:
             return []
         if (before := self.summed.get(id(node))) is not None:
-            return [cst.parse_statement(self.sum_of(before, node)).body[0]]  # type: ignore[index]
+            return [small_of(self.sum_of(before, node))]
         kept = self.found.get(id(node))
         if kept is None:
             return [self.rewrite(node)]
@@ -453,7 +451,7 @@ class _Writer(Suites):
         ]
         if kept.listing is not None:
             texts.insert(0, code(kept.listing.node))
-        return [cst.parse_statement(text).body[0] for text in texts]  # type: ignore[index]
+        return [small_of(text) for text in texts]
 
     def sum_of(self, kept: Kept, node: cst.BaseSmallStatement) -> str:
         """`(loss + penalty).backward()`."""

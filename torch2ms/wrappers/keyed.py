@@ -17,23 +17,21 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNPLACED, entries
 from torch2ms.wrappers.boxes import Box, own_nodes, put_elsewhere, sees, untouched
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
 
 
-def keyed(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that keep optimizers in such dicts, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off:
-            continue
-        stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
-        made = ((scope, stmt, table) for scope, stmt in stmts if (table := _table(stmt, scope, module)))
-        tables = [t for scope, stmt, t in made if _alone(t, stmt, scope, module, project, put_elsewhere(project))]
-        if tables:
-            plain[module.name] = Keyed(module, tables).plain()
-    return plain
+@each_module
+def keyed(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that keeps optimizers in such dicts."""
+    if module.directives.off:
+        return None
+    stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
+    made = ((scope, stmt, table) for scope, stmt in stmts if (table := _table(stmt, scope, module)))
+    tables = [t for scope, stmt, t in made if _alone(t, stmt, scope, module, project, put_elsewhere(project))]
+    return Keyed(module, tables).plain() if tables else None
 
 
 @dataclass(eq=False)
@@ -62,13 +60,13 @@ class Keyed(Suites):
         assert isinstance(node, cst.Assign) and isinstance(made, cst.Assign)
         if not isinstance(made.value, cst.Dict):
             place = code(node.targets[0].target)
-            return [made, *(_assigned(n, f"{place}[{key!r}]") for key, n in table.names.items())]
+            return [made, *(small_of(f"{n} = {place}[{key!r}]") for key, n in table.names.items())]
         above, elements = [], []
         for element in made.value.elements:
             assert isinstance(element, cst.DictElement)
             name = table.names.get(str(constant(element.key)))
             if name is not None:
-                above.append(_assigned(name, code(element.value)))
+                above.append(small_of(f"{name} = {code(element.value)}"))
                 element = element.with_changes(value=cst.parse_expression(name))
             elements.append(element)
         return [*above, made.with_changes(value=made.value.with_changes(elements=elements))]
@@ -80,12 +78,6 @@ class Keyed(Suites):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         table = self.values.get(id(original))
         return updated if table is None else cst.parse_expression(f"({', '.join(table.names.values())},)")
-
-
-def _assigned(name: str, text: str) -> cst.BaseSmallStatement:
-    made = cst.parse_statement(f"{name} = {text}")
-    assert isinstance(made, cst.SimpleStatementLine)
-    return made.body[0]
 
 
 def _key(node: cst.Subscript) -> str:

@@ -11,27 +11,26 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.rewrite import layout
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 Kept = dict[str, str]  # attribute -> what holds it: Parameter or ModuleList
 HOLDERS = {False: "Parameter", True: "ModuleList"}
 
 
-def as_modules(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such classes, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("requires_grad") or not module.has("def parameters"):
-            continue
-        library = next((n for n, full in module.imports.table.items() if full == "torch.nn"), "")
-        if not library and module.imports.table.get("torch") == "torch":
-            library = "torch.nn"
-        layers = [c for c in module.classes.values() if _layer(c)]
-        found = {id(c.scope.node): kept for c in layers if (kept := _kept(c)) is not None}
-        if library and found and len(found) == len(layers):
-            plain[module.name] = Layers(module, library, found).plain()
-    return plain
+@each_module
+def as_modules(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such classes."""
+    if not module.has("requires_grad") or not module.has("def parameters"):
+        return None
+    library = next((n for n, full in module.imports.table.items() if full == "torch.nn"), "")
+    if not library and module.imports.table.get("torch") == "torch":
+        library = "torch.nn"
+    layers = [c for c in module.classes.values() if _layer(c)]
+    found = {id(c.scope.node): kept for c in layers if (kept := _kept(c)) is not None}
+    return Layers(module, library, found).plain() if library and found and len(found) == len(layers) else None
 
 
 def _layer(cls: ClassInfo) -> bool:
@@ -41,7 +40,7 @@ def _layer(cls: ClassInfo) -> bool:
 
 def _kept(cls: ClassInfo) -> Kept | None:
     """What the class lists, in the order in which it is made; None where that is not seen."""
-    body = [s for s in cls.methods["parameters"].scope.body.stmts if not _docstring(s.node)]
+    body = [s for s in cls.methods["parameters"].scope.body.stmts if not is_docstring(s.node)]
     returned = body[0].node if len(body) == 1 else None
     listed = _listed(returned.value) if isinstance(returned, cst.Return) and returned.value is not None else None
     if listed is None or not listed and "__init__" not in cls.methods:
@@ -55,10 +54,6 @@ def _kept(cls: ClassInfo) -> Kept | None:
 
 def _all(cls: ClassInfo) -> list[Stmt]:
     return list(cls.methods["__init__"].scope.body.walk())
-
-
-def _docstring(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _attribute(node: cst.CSTNode) -> str:

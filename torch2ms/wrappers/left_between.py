@@ -14,26 +14,24 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import canonical, name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 COMPARED = {"item", "float", "bool", "isnan", "isinf", "isfinite", "any", "all", "abs"}
 JUMPS = (cst.Break, cst.Continue)
 
 
-def left_between(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such blocks, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("autocast"):
-            continue
-        parter = Parter(module)
-        made = parter.plain()
-        if parter.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def left_between(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such blocks."""
+    if not module.has("autocast"):
+        return None
+    parter = Parter(module)
+    made = parter.plain()
+    return made if parter.changed else None
 
 
 class Parter(Suites):

@@ -19,6 +19,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.clears import for_some, grads_of
 from torch2ms.tape.ledger.pairs import paired
 from torch2ms.tape.uses.skipping import FLAG
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.grad *= *None")
@@ -26,19 +27,17 @@ OTHERS = re.compile(r"\.grad\b|clip_grad|\.backward\(|unscale_|zero_grad")
 WHY = "the optimizer leaves the parameter alone in its next step, as torch's does without a gradient"
 
 
-def left_out(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that drop gradients so, by name."""
-    modules = [m for m in project.modules.values() if not m.uses_mindspore and m.says(MENTIONS)]
-    plain: dict[str, Plain] = {}
-    for module in modules:
-        found: dict[int, str] = {}
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                if type(stmt.node) is cst.For and (drops := _drops(stmt, module)) and _steps(stmt, scope, project):
-                    found |= drops
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def left_out(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that drops gradients so."""
+    if not module.says(MENTIONS):
+        return None
+    found: dict[int, str] = {}
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            if type(stmt.node) is cst.For and (drops := _drops(stmt, module)) and _steps(stmt, scope, project):
+                found |= drops
+    return _Writer(module, found).plain() if found else None
 
 
 def _drops(loop: Stmt, module: ModuleInfo) -> dict[int, str]:

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 JUMPS = (cst.Continue, cst.Break, cst.Return, cst.Raise)
@@ -21,16 +22,13 @@ LEAVING = re.compile(
 )
 
 
-def levelled(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such branches above a backward call, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(BACKWARD) or not module.says(LEAVING):
-            continue
-        made = (writer := _Levelled(module)).plain()
-        if writer.found:
-            plain[module.name] = made
-    return plain
+@each_module
+def levelled(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such branches above a backward call."""
+    if not module.says(BACKWARD) or not module.says(LEAVING):
+        return None
+    made = (writer := _Levelled(module)).plain()
+    return made if writer.found else None
 
 
 class _Levelled(Suites):

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 NAMES = ("p", "param", "one")
 
 
-def listed(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that gather parameters so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".param_groups:") or not module.has("grad"):
-            continue
-        writer = Listed(module)
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def listed(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that gathers parameters so."""
+    if not module.has(".param_groups:") or not module.has("grad"):
+        return None
+    writer = Listed(module)
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 class Listed(Suites):

@@ -10,9 +10,10 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.program.sites import Site, bound_arguments, resolved
+from torch2ms.analysis.program.sites import Site, bound_arguments, calls_of
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.inlining.candidates import Candidate, named
+from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.candidates import named
 from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.(?:named_)?parameters *[,)]")
@@ -24,17 +25,9 @@ def parameters_given(project: Project) -> dict[str, Plain]:
     modules = [m for m in project.modules.values() if not m.uses_mindspore and not m.directives.off]
     if not any(m.says(MENTIONS) for m in modules):
         return {}
-    sites: dict[int, tuple[FunctionInfo, list[Site]]] = {}
-    reached = resolved(project)
-    for module in modules:
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                for call in stmt.calls:
-                    if (info := reached.get(id(call))) is not None:
-                        sites.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
     calls: set[int] = set()  # ids of the calls in functions
     given: dict[int, bool] = {}  # by id of the argument: a list, that can be gone through again
-    for info, own in sites.values():
+    for info, own in calls_of(project, modules).values():
         for name in info.scope.params:
             found = _given(name, own, info)
             asked = _calls(name, info) if found else []

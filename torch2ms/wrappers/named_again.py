@@ -9,22 +9,21 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 NAMED_AGAIN = re.compile(r"^[ \t]*(\w+) *= *([A-Za-z_]\w*) *(?:#.*)?$", re.M)
 
 
-def named_again(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that read gradients so, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".grad") or not module.has("backward("):
-            continue
-        if any(f"{name}.grad" in module.source for name, _ in NAMED_AGAIN.findall(module.source)):
-            writer = _Aliased(module)
-            if writer.reads:
-                found[module.name] = writer.plain()
-    return found
+@each_module
+def named_again(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that reads gradients so."""
+    if not module.has(".grad") or not module.has("backward("):
+        return None
+    if not any(f"{name}.grad" in module.source for name, _ in NAMED_AGAIN.findall(module.source)):
+        return None
+    writer = _Aliased(module)
+    return writer.plain() if writer.reads else None
 
 
 class _Aliased(Suites):

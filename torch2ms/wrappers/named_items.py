@@ -22,7 +22,8 @@ from torch2ms.inlining.candidates import ONCE
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.boxes import own_nodes
 from torch2ms.wrappers.keyed import stores_into
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Made, Suites, line_of
 
 TAKEN = re.compile(r"\]\s*\.\s*(?:step|zero_grad)\(")
 MAY_BE = {"optimizer", "unknown"}
@@ -60,19 +61,16 @@ class Item:
         return next((n for n in names if n.isidentifier() and n not in taken), "")
 
 
-def named_items(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such items, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.says(TAKEN):
-            continue
-        writer = _Writer(module)
-        for scope in module.scope.walk():
-            if not isinstance(scope.node, cst.ClassDef):
-                writer.name(_Finder(scope, module, project).found())
-        if writer.names:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def named_items(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module with such items."""
+    if module.directives.off or not module.says(TAKEN):
+        return None
+    writer = _Writer(module)
+    for scope in module.scope.walk():
+        if not isinstance(scope.node, cst.ClassDef):
+            writer.name(_Finder(scope, module, project).found())
+    return writer.plain() if writer.names else None
 
 
 class _Finder:
@@ -196,8 +194,7 @@ class _Writer(Suites):
             return made, waiting
         above: list[cst.BaseStatement] = []
         for text in lines:
-            line = cst.parse_statement(text)
-            assert isinstance(line, cst.SimpleStatementLine)
+            line = line_of(text)
             self.number(line.body[0], stmt.body[0] if isinstance(stmt, cst.SimpleStatementLine) else stmt)
             above.append(line)
         own = made[0].leading_lines  # type: ignore[attr-defined]

@@ -14,20 +14,18 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.wrappers.components import GRAD, TWICE
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 
-def named_outputs(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such derivatives, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(TWICE) or module.directives.off:
-            continue
-        stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
-        outputs = {id(s.node): output for s in stmts if (output := _written_inside(s, module)) is not None}
-        if outputs:
-            found[module.name] = _Named(module, outputs).plain()
-    return found
+@each_module
+def named_outputs(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such derivatives."""
+    if not module.says(TWICE) or module.directives.off:
+        return None
+    stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
+    outputs = {id(s.node): output for s in stmts if (output := _written_inside(s, module)) is not None}
+    return _Named(module, outputs).plain() if outputs else None
 
 
 def _written_inside(stmt: Stmt, module: ModuleInfo) -> cst.BaseExpression | None:

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.wrappers.boxes import parts, sees
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 from torch2ms.wrappers.unroll import Named, calls_of, of_one, zipped
 
@@ -40,19 +41,16 @@ class Listed:
         return [dotted(item) or f"{self.place}_{n}" for n, item in enumerate(self.items)]
 
 
-def numbered(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such lists, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.says(LIST):
-            continue
-        if not module.says(LOOP) or not _keeps_optimizers(module):
-            continue
-        stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
-        found = _Finder(module, stmts).found
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def numbered(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such lists."""
+    if module.directives.off or not module.says(LIST):
+        return None
+    if not module.says(LOOP) or not _keeps_optimizers(module):
+        return None
+    stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
+    found = _Finder(module, stmts).found
+    return _Writer(module, found).plain() if found else None
 
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:

@@ -13,6 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 NAMES = {
@@ -30,14 +31,13 @@ MENTIONED = re.compile(r"autocast|GradScaler")
 ASKS = re.compile(r"is_available|cuda")
 
 
-def switched_off(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that use it, by name: they ask for CUDA."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        found = {} if module.uses_mindspore or not module.says(MENTIONED) else _calls(module)
-        if found:
-            plain[module.name] = Switch(module, found, _torch(module)).plain()
-    return plain
+@each_module
+def switched_off(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that uses it: it asks for CUDA."""
+    if not module.says(MENTIONED):
+        return None
+    found = _calls(module)
+    return Switch(module, found, _torch(module)).plain() if found else None
 
 
 class Switch(Suites):

@@ -12,22 +12,20 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import name_called
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 GRAD = "torch.autograd.grad"
 
 
-def one_output(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such derivatives, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has("create_graph") or module.directives.off:
-            continue
-        torch = next((name for name, target in module.imports.table.items() if target == "torch"), "")
-        sums = {id(c): n for s in module.scope.walk() for c, n in _sums(s, module)} if torch else {}
-        if sums:
-            found[module.name] = _Outputs(module, sums, torch).plain()
-    return found
+@each_module
+def one_output(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such derivatives."""
+    if not module.has("create_graph") or module.directives.off:
+        return None
+    torch = next((name for name, target in module.imports.table.items() if target == "torch"), "")
+    sums = {id(c): n for s in module.scope.walk() for c, n in _sums(s, module)} if torch else {}
+    return _Outputs(module, sums, torch).plain() if sums else None
 
 
 def _sums(scope: Scope, module: ModuleInfo) -> list[tuple[cst.Call, str]]:

@@ -9,19 +9,17 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 TAKING = ("grad", "backward")
 
 
-def opened(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such functions, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        found = set() if module.uses_mindspore else _closed(module)
-        if found:
-            plain[module.name] = Opener(module, found).plain()
-    return plain
+@each_module
+def opened(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such functions."""
+    found = _closed(module)
+    return Opener(module, found).plain() if found else None
 
 
 def _closed(module: ModuleInfo) -> set[int]:

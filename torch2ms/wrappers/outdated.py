@@ -12,6 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import name_called
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 SCALED = {"add": (1, "alpha"), "sub": (1, "alpha"), "addcmul": (2, "value"), "addcdiv": (2, "value")}  # tensors, number
@@ -19,17 +20,14 @@ WEIGHED = {"addmm", "addmv", "addr", "addbmm", "baddbmm"}  # of two tensors, wit
 CALL = re.compile(r"\b(?:add|sub|addcmul|addcdiv|addmm|addmv|addr|addbmm|baddbmm)_?\(")
 
 
-def outdated(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such calls, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(CALL):
-            continue
-        calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
-        found = {id(call): args for call in calls if (args := _documented(call, module)) is not None}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def outdated(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such calls."""
+    if not module.says(CALL):
+        return None
+    calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
+    found = {id(call): args for call in calls if (args := _documented(call, module)) is not None}
+    return _Writer(module, found).plain() if found else None
 
 
 def _documented(call: cst.Call, module: ModuleInfo) -> list[tuple[str, int]] | None:

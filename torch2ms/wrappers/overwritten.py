@@ -14,20 +14,18 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.wrappers.added import asks_for, only
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 HALF = re.compile(r"half\(|float16|bfloat16")  # `copy_` converts
 WRAPPED = re.compile(r"(?:\w+\.)*Variable\((.*)\)|(.*?)(?:\.data|\.(?:clone|detach)\(\))")
 
 
-def overwritten(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that store gradients so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        asks = module.has(".grad is N")
-        if asks and module.has(".copy_(") and not module.uses_mindspore and not module.directives.off:
-            plain[module.name] = _Writer(module).plain()
-    return plain
+@each_module
+def overwritten(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that stores gradients so."""
+    asks = module.has(".grad is N") and module.has(".copy_(") and not module.directives.off
+    return _Writer(module).plain() if asks else None
 
 
 def stored(node: cst.CSTNode) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.analysis.values import Value
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.rebound import Renamer, bound, imported, seen_elsewhere
 
 KEPT = ("module", "optimizer")  # and leaves: code is written that names them far from where they were made
@@ -23,14 +24,11 @@ UNLIKE = {"tensor", "int", "float", "bool", "str", "numpy", "list", "tuple", "di
           "scheduler", "lossfn", *KEPT}  # fmt: skip
 
 
-def renewed(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules in which that happens, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        names = {} if module.uses_mindspore else _names(module, alone=not imported(module, project))
-        if names:
-            plain[module.name] = Renamer(module, names).plain()
-    return plain
+@each_module
+def renewed(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module in which that happens."""
+    names = _names(module, alone=not imported(module, project))
+    return Renamer(module, names).plain() if names else None
 
 
 def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:

@@ -14,9 +14,10 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, P
 from torch2ms.analysis.program.sites import resolve, resolved
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.suites import Made, Suites, line_of
 
 ENABLE = "torch.enable_grad"
 DECORATORS = ("torch.no_grad", ENABLE)
@@ -214,9 +215,9 @@ class Uncalled(Suites):
         names = " and ".join(f"`{dotted(c.func).removeprefix('self.')}`" for c in calls)
         self.findings.append(Finding("T2M535", Tier.ASSUMED, "step(closure)", WITHOUT.format(names), line=self.line))
         assert isinstance(updated.body, cst.IndentedBlock)
-        said = [line for line in updated.body.body if isinstance(line, cst.SimpleStatementLine) and _is_docstring(line)]
-        told = cst.parse_statement(f'raise NotImplementedError("call {names.replace(chr(96), "")} with the gradients")')
-        assert isinstance(told, cst.SimpleStatementLine)
+        lines = [line for line in updated.body.body if isinstance(line, cst.SimpleStatementLine)]
+        said = [line for line in lines if is_docstring(line.body[0])]
+        told = line_of(f'raise NotImplementedError("call {names.replace(chr(96), "")} with the gradients")')
         self.number(told.body[0], original)
         comments = [line for part in updated.body.body if part not in said for line in layout.inner_comments(part)]
         told = told.with_changes(leading_lines=[*comments, *layout.comments_only(updated.body.footer)])
@@ -224,10 +225,6 @@ class Uncalled(Suites):
         made = updated.with_changes(body=body)
         self.number(made, original)
         return [made], ()
-
-
-def _is_docstring(line: cst.SimpleStatementLine) -> bool:
-    return isinstance(line.body[0], cst.Expr) and isinstance(line.body[0].value, cst.BaseString)
 
 
 def _called(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -14,22 +14,20 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 PARTIAL = re.compile(r"=\s*(?:functools\.)?partial\(")
 BACKWARD = re.compile(r"\.backward\(")
 
 
-def called_out(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that call such partials, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not (module.says(PARTIAL) and module.says(BACKWARD)):
-            continue
-        found = [each for scope in module.scope.walk() if scope.is_function for each in _partials(scope, module)]
-        if found:
-            plain[module.name] = _Partials(module, found).plain()
-    return plain
+@each_module
+def called_out(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that calls such partials."""
+    if not (module.says(PARTIAL) and module.says(BACKWARD)):
+        return None
+    found = [each for scope in module.scope.walk() if scope.is_function for each in _partials(scope, module)]
+    return _Partials(module, found).plain() if found else None
 
 
 def _partials(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Scope, str, Stmt]]:

@@ -14,6 +14,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument, decided
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 GRAD = "torch.autograd.grad"
@@ -21,19 +22,16 @@ FLAG = re.compile(r"create_graph\s*=\s*(?!True\b|False\b)")
 NAMES = ("gradients", "taken_gradients")
 
 
-def perhaps_twice(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such gradients, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(FLAG) or module.directives.off:
-            continue
-        writer = _Flagged(module)
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                writer.read(stmt, scope.locals)
-        if writer.made:
-            found[module.name] = writer.plain()
-    return found
+@each_module
+def perhaps_twice(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such gradients."""
+    if not module.says(FLAG) or module.directives.off:
+        return None
+    writer = _Flagged(module)
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            writer.read(stmt, scope.locals)
+    return writer.plain() if writer.made else None
 
 
 class _Flagged(Suites):

@@ -14,7 +14,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, line_of
 
 ASKED = re.compile(r"\[(?<=\w\[)\d+\]\.(?:zero_grad|step)\(")  # from the bracket on: those are fewer than words
 TOLD = ("zero_grad", "step")
@@ -28,20 +29,17 @@ class Found:
     behind: dict[int, list[str]] = field(default_factory=dict)  # by id of a statement: what follows it
 
 
-def picked_items(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such lists, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.says(ASKED):
-            continue
-        found = Found()
-        for scope in module.scope.walk():
-            told = _told(scope) if scope.is_function else []
-            if len(told) == 1:  # two lists may hold the same optimizer
-                _enter(told[0], scope, module, found)
-        if found.behind:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def picked_items(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such lists."""
+    if module.directives.off or not module.says(ASKED):
+        return None
+    found = Found()
+    for scope in module.scope.walk():
+        told = _told(scope) if scope.is_function else []
+        if len(told) == 1:  # two lists may hold the same optimizer
+            _enter(told[0], scope, module, found)
+    return _Writer(module, found).plain() if found.behind else None
 
 
 def _told(scope: Scope) -> list[str]:
@@ -123,8 +121,8 @@ class _Writer(Suites):
             made.append(stmt)
             last = stmt.body[-1] if isinstance(stmt, cst.SimpleStatementLine) else None
             for text in self.found.behind.get(id(last), ()):
-                line = cst.parse_statement(text)
-                assert isinstance(line, cst.SimpleStatementLine) and last is not None
+                line = line_of(text)
+                assert last is not None
                 self.number(line.body[0], last)
                 made.append(line)
         return made

@@ -20,17 +20,15 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.effects import leaves
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 
-def told_apart(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules in which that happens, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        names = {} if module.uses_mindspore else _names(module, alone=not imported(module, project))
-        if names:
-            plain[module.name] = Renamer(module, names).plain()
-    return plain
+@each_module
+def told_apart(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module in which that happens."""
+    names = _names(module, alone=not imported(module, project))
+    return Renamer(module, names).plain() if names else None
 
 
 def imported(module: ModuleInfo, project: Project) -> bool:

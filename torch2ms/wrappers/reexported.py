@@ -14,25 +14,22 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.mentions import used_names
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 # what the torch has that comes through a module that is not seen, if it is no backend of another library
 TORCHS = re.compile(r"\btorch\.(?:autograd|func|nn|optim|no_grad|[Tt]ensor|as_tensor|device|manual_seed)\b")
 DEPTH = 8  # how many modules may hand on a name, one to the other
 
 
-def reexported(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that get names of torch from others, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore:
-            continue
-        writer = Reexported(module, project)
-        if writer.asks and writer.brings:
-            made = writer.plain()
-            if writer.changed:
-                plain[module.name] = made
-    return plain
+@each_module
+def reexported(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that gets names of torch from others."""
+    writer = Reexported(module, project)
+    if not (writer.asks and writer.brings):
+        return None
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 def of_torch(name: str, module: ModuleInfo, project: Project, depth: int = DEPTH) -> str:
@@ -75,9 +72,9 @@ def _import(local: str, full: str) -> cst.Import | cst.ImportFrom:
     """The statement that binds a name to something of torch."""
     home, _, last = full.rpartition(".")
     given = "" if local == last else f" as {local}"
-    line = cst.parse_statement(f"from {home} import {last}{given}" if home else f"import {last}{given}")
-    assert isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], (cst.Import, cst.ImportFrom))
-    return line.body[0]
+    made = small_of(f"from {home} import {last}{given}" if home else f"import {last}{given}")
+    assert isinstance(made, (cst.Import, cst.ImportFrom))
+    return made
 
 
 def _imports(stmt: cst.CSTNode) -> bool:

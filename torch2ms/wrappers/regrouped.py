@@ -14,24 +14,22 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 CALL = "add_param_group"
 READS = ("len", "print", "range", "isinstance", "type", "max", "min", "str", "format")
 
 
-def regrouped(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that add groups to new optimizers, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(CALL) or module.directives.off:
-            continue
-        writer = _Groups(module)
-        for scope in module.scope.walk():
-            writer.read(scope)
-        if writer.gone:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def regrouped(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that adds groups to new optimizers."""
+    if not module.has(CALL) or module.directives.off:
+        return None
+    writer = _Groups(module)
+    for scope in module.scope.walk():
+        writer.read(scope)
+    return writer.plain() if writer.gone else None
 
 
 class _Groups(Suites):

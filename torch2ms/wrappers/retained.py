@@ -13,24 +13,23 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 CALL = "retain_grad"
 WHY = "a hook keeps the gradient of what is no leaf"
 
 
-def retained(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that ask so, by name."""
-    found: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if not module.uses_mindspore and module.has(f".{CALL}(") and not module.directives.off:
-            writer = _Retained(module)
-            for scope in module.scope.walk():
-                writer.read(scope)
-            writer.read_attributes()
-            if writer.kept:
-                found[module.name] = writer.plain()
-    return found
+@each_module
+def retained(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that asks so."""
+    if not module.has(f".{CALL}(") or module.directives.off:
+        return None
+    writer = _Retained(module)
+    for scope in module.scope.walk():
+        writer.read(scope)
+    writer.read_attributes()
+    return writer.plain() if writer.kept else None
 
 
 class _Retained(Suites):
@@ -78,7 +77,7 @@ class _Retained(Suites):
         self.findings.append(Finding("T2M303", Tier.EXACT, f"Tensor.{CALL}", WHY, line=self.line))
         given = f"grad, kept={own}: kept" if "." in own else f"grad: {own}"  # the object may hold another one by then
         lines = (f"{own} = {{}}", f"{name}.register_hook(lambda {given}.update(kept=grad))")
-        made = [cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine).body[0] for line in lines]
+        made = [small_of(line) for line in lines]
         for each in made:
             self.number(each, node)
         return list(made)

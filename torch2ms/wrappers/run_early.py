@@ -14,24 +14,24 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.modes import made_sensitive
 from torch2ms.wrappers.begun import keeps_given
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Made, Suites, line_of
 
 WHY = "torch modules start in training mode, cells do not, and this one runs in its constructor"
 GIVEN = "; assumed: the modules that it is given are in training mode"
 
 
-def run_early(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such constructors, by name."""
-    found: dict[str, dict[int, tuple[str, bool]]] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off:
-            continue
-        for cls in module.classes.values():
-            first = _first_run(cls) if cls.kind == "module" else None
-            if first is not None and made_sensitive(cls, project):
-                own = cls.methods["__init__"].scope.params[0]
-                found.setdefault(module.name, {})[id(first.node)] = (own, keeps_given(cls))
-    return {name: _Writer(project.modules[name], wanted).plain() for name, wanted in found.items()}
+@each_module
+def run_early(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module with such constructors."""
+    if module.directives.off:
+        return None
+    found: dict[int, tuple[str, bool]] = {}
+    for cls in module.classes.values():
+        first = _first_run(cls) if cls.kind == "module" else None
+        if first is not None and made_sensitive(cls, project):
+            found[id(first.node)] = (cls.methods["__init__"].scope.params[0], keeps_given(cls))
+    return _Writer(module, found).plain() if found else None
 
 
 def _first_run(cls: ClassInfo) -> Stmt | None:
@@ -80,8 +80,7 @@ class _Writer(Suites):
             return made, waiting
         tier, why = (Tier.ASSUMED, WHY + GIVEN) if given else (Tier.EXACT, WHY)
         self.findings.append(Finding("T2M306", tier, "new module", why, line=self.line))
-        line = cst.parse_statement(f"{own}.train()")
-        assert isinstance(line, cst.SimpleStatementLine)
+        line = line_of(f"{own}.train()")
         self.number(line, stmt)
         self.number(line.body[0], parts[-1])
         return [line, *made], waiting

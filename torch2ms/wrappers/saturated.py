@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\btanh\(")
@@ -25,16 +26,13 @@ NAMES = ("torch.tanh", "torch.nn.functional.tanh")
 WHY = "its logarithm is taken near one, where MindSpore's tanh on CPU is above one: written with sigmoid"
 
 
-def saturated(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that take the logarithm of one minus the square of a tanh, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not (module.says(MENTIONS) and module.says(LOGARITHM)):
-            continue
-        calls = {id(call) for scope in module.scope.walk() for call in _near_one(scope, module)}
-        if calls:
-            plain[module.name] = Saturated(module, calls).plain()
-    return plain
+@each_module
+def saturated(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that takes the logarithm of one minus the square of a tanh."""
+    if not (module.says(MENTIONS) and module.says(LOGARITHM)):
+        return None
+    calls = {id(call) for scope in module.scope.walk() for call in _near_one(scope, module)}
+    return Saturated(module, calls).plain() if calls else None
 
 
 class Saturated(Suites):

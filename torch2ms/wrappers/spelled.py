@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.api.named import takes_as_written
 from torch2ms.api.rules import Rules
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",
@@ -40,30 +41,26 @@ ASKED = re.compile(
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
-def spelled(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that ask for attributes by a text, or call methods through their class."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if not module.uses_mindspore and (module.says(ASKED) or _named_by_texts(module)):
-            writer = Spelled(module)
-            made = writer.plain()
-            if writer.changed:
-                plain[module.name] = made
-    return plain
+@each_module
+def spelled(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that asks for attributes by a text, or calls methods through their class."""
+    if not (module.says(ASKED) or _named_by_texts(module)):
+        return None
+    writer = Spelled(module)
+    made = writer.plain()
+    return made if writer.changed else None
 
 
-def aliased(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that give functions of torch names of their own, to call them."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(BOUND):
-            continue
-        writer = Aliased(module, project)
-        if writer.names or writer.modules:
-            made = writer.plain()
-            if writer.changed:
-                plain[module.name] = made
-    return plain
+@each_module
+def aliased(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that gives functions of torch names of their own, to call them."""
+    if not module.says(BOUND):
+        return None
+    writer = Aliased(module, project)
+    if not (writer.names or writer.modules):
+        return None
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 def _named_by_texts(module: ModuleInfo) -> bool:

@@ -19,6 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, entries
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites, Uncommented
 
 FILLED = re.compile(r"\{[^{}]*:\s*[^\s.\d<>^=!%,}]|\]\s*=(?!=)")  # a dict that is written down, or an item that is put
@@ -36,16 +37,13 @@ class Turns:
     names: list[dict[str, str]]
 
 
-def spread(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that keep optimizers in dicts filled so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not _keeps_optimizers(module):
-            continue
-        finder = _Finder(module, boxes(module, project))
-        if finder.found:
-            plain[module.name] = _Writer(module, finder.found).plain()
-    return plain
+@each_module
+def spread(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that keeps optimizers in dicts filled so."""
+    if module.directives.off or not _keeps_optimizers(module):
+        return None
+    finder = _Finder(module, boxes(module, project))
+    return _Writer(module, finder.found).plain() if finder.found else None
 
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:

@@ -11,22 +11,20 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children
 from torch2ms.api.rules import Rules
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 STAR = re.compile(r"^[ \t]*from (torch\.[\w.]+) import \*", re.MULTILINE)  # `torch` itself covers builtins as well
 
 
-def starred(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that import everything from a part of torch, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(STAR):
-            continue
-        writer = Starred(module)
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def starred(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that imports everything from a part of torch."""
+    if not module.says(STAR):
+        return None
+    writer = Starred(module)
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 class Starred(Suites):

@@ -9,25 +9,23 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 WRITES = (".grad.copy_(", ".grad.data.copy_(", ".grad.add_(", ".grad.data.add_(")
 
 
-def stored(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that store gradients so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not any(module.has(text) for text in WRITES):
-            continue
-        writer = Stored(module)
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def stored(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that stores gradients so."""
+    if not any(module.has(text) for text in WRITES):
+        return None
+    writer = Stored(module)
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 class Stored(Suites):

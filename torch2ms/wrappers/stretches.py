@@ -23,22 +23,21 @@ from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 SWITCHED = re.compile(r"^[ \t]*(?:\w+\.)*set_grad_enabled\(", re.M).search
 WHY = "the statements between two of these calls are a block of that mode"
 
 
-def stretches(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such statements, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if not module.uses_mindspore and SWITCHED(module.source):
-            gatherer = Gatherer(module)
-            made = gatherer.plain()
-            if gatherer.findings:
-                plain[module.name] = made
-    return plain
+@each_module
+def stretches(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such statements."""
+    if not SWITCHED(module.source):
+        return None
+    gatherer = Gatherer(module)
+    made = gatherer.plain()
+    return made if gatherer.findings else None
 
 
 class Stretch(NamedTuple):

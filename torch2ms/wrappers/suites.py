@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -44,9 +44,13 @@ class Suites(Rewriter):
 
     def plain(self) -> Plain:
         """The module rewritten, with what was found here and before."""
-        before, tree = self.module.plain, self.whole()
-        findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-        return Plain(tree, self.lines_of(tree), [*findings, *self.findings], reasons)
+        return self.of_tree(self.whole())
+
+    def of_tree(self, tree: cst.Module, reasons: Mapping[int, str] | None = None, brought: str = "") -> Plain:
+        """A rewritten tree of the module; `reasons` by id of a node, `brought` the text of other modules in it."""
+        before = self.module.plain
+        findings, known = (before.findings, before.reasons) if before is not None else ([], {})
+        return Plain(tree, self.lines_of(tree), [*findings, *self.findings], {**known, **(reasons or {})}, brought)
 
     def lines_of(self, tree: cst.Module) -> list[Line]:
         """Lines in the source of all statements of a rewritten tree."""
@@ -211,6 +215,16 @@ class Uncommented(cst.CSTTransformer):
             if original.comment is None
             else updated.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
         )
+
+
+def line_of(text: str) -> cst.SimpleStatementLine:
+    """A new line, from the text of one small statement."""
+    return cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
+
+
+def small_of(text: str) -> cst.BaseSmallStatement:
+    """A new small statement, from its text."""
+    return line_of(text).body[0]
 
 
 def _leaves(stmt: cst.CSTNode) -> bool:

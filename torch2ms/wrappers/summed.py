@@ -17,6 +17,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layout import opened
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "the sum of the losses goes backward behind the loop: their gradients add up, and they share a graph"
@@ -35,16 +36,13 @@ class Summed(NamedTuple):
     total: str
 
 
-def summed(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".backward(") or module.has("hook("):
-            continue
-        found = {id(loop.node): made for scope in module.scope.walk() for loop, made in _found(scope, module)}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def summed(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such loops."""
+    if not module.has(".backward(") or module.has("hook("):
+        return None
+    found = {id(loop.node): made for scope in module.scope.walk() for loop, made in _found(scope, module)}
+    return _Writer(module, found).plain() if found else None
 
 
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, Summed]]:

@@ -15,12 +15,13 @@ import libcst as cst
 
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.rewrite import layout
 from torch2ms.tape.forward.effects import clash, effects, leaves
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 MOVABLE = (cst.SimpleStatementLine, cst.With, cst.For, cst.If)
@@ -28,18 +29,15 @@ BACKWARD = ".backward("
 ASKING = {"len", "isinstance", "hasattr", "getattr", "bool", "int", "torch.cuda.is_available"}  # and nothing else
 
 
-def sunk(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such branches, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.source.count(BACKWARD) < 2:
-            continue
-        if not any(_parts(stmt) for scope in module.scope.walk() for stmt in scope.body.walk()):
-            continue
-        made = (writer := _Sunk(module)).plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def sunk(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such branches."""
+    if module.source.count(BACKWARD) < 2:
+        return None
+    if not any(_parts(stmt) for scope in module.scope.walk() for stmt in scope.body.walk()):
+        return None
+    made = (writer := _Sunk(module)).plain()
+    return made if writer.changed else None
 
 
 def _parts(stmt: Stmt) -> bool:

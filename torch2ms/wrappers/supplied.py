@@ -17,21 +17,20 @@ from torch2ms.api.rules import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.decided import on_tape
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 TRIED = re.compile(r"^[ \t]*try:[ \t]*(?:#.*)?(?:\r?\n[ \t]*(?:#.*)?)*(?:from[ \t]+torch\b|import[ \t]+torch\b)", re.M)
 WHY = "torch has it: what would stand in for it goes"
 
 
-def supplied(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that try such an import, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if not module.uses_mindspore and module.says(TRIED):
-            made = (writer := Supplied(module)).plain()
-            if writer.findings:
-                plain[module.name] = made
-    return plain
+@each_module
+def supplied(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that tries such an import."""
+    if not module.says(TRIED):
+        return None
+    made = (writer := Supplied(module)).plain()
+    return made if writer.findings else None
 
 
 class Supplied(Suites):

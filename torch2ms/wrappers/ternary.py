@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(
@@ -28,18 +29,15 @@ WHY = "written out where it is called"
 Choice = tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression | None]  # the test, and either side
 
 
-def ternary(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such statements, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(EVENTS):
-            continue
-        stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
-        found = {id(s.node) for s in stmts if _chooses(s)}
-        named = _lambdas(stmts, module) if module.says(LAMBDA) else {}
-        if found or named:
-            plain[module.name] = _Writer(module, found, named).plain()
-    return plain
+@each_module
+def ternary(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such statements."""
+    if not module.says(EVENTS):
+        return None
+    stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
+    found = {id(s.node) for s in stmts if _chooses(s)}
+    named = _lambdas(stmts, module) if module.says(LAMBDA) else {}
+    return _Writer(module, found, named).plain() if found or named else None
 
 
 def _chooses(stmt: Stmt) -> bool:

@@ -20,6 +20,7 @@ from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import Substituted
 from torch2ms.rewrite import layout
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 MOST = 4  # turns that are written out
@@ -28,14 +29,13 @@ KINDS = ("optimizer", "module")
 Turn = dict[str, cst.BaseExpression]  # what each name of the loop stands for
 
 
-def written_out(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        loops = {} if module.uses_mindspore or not module.has(".step") else _loops(module)
-        if loops:
-            plain[module.name] = _Turns(module, loops).plain()
-    return plain
+@each_module
+def written_out(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such loops."""
+    if not module.has(".step"):
+        return None
+    loops = _loops(module)
+    return _Turns(module, loops).plain() if loops else None
 
 
 class _Turns(Suites):

@@ -14,6 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 BASES = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
@@ -24,14 +25,14 @@ INHERITED = {
 BARE = "its constructor never sets up the base: the class does without it"
 
 
-def unbased(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that define such classes, by name."""
-    found: dict[str, set[int]] = {}
-    for module in project.modules.values():
-        for cls in module.classes.values() if not module.uses_mindspore and module.has("ptimizer") else ():
-            if cls.kind == "optimizer" and _bare(cls, project):
-                found.setdefault(module.name, set()).add(id(cls.scope.node))
-    return {name: Unbased(project.modules[name], classes).plain() for name, classes in found.items()}
+@each_module
+def unbased(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that defines such classes."""
+    if not module.has("ptimizer"):
+        return None
+    optimizers = [cls for cls in module.classes.values() if cls.kind == "optimizer"]
+    found = {id(cls.scope.node) for cls in optimizers if _bare(cls, project)}
+    return Unbased(module, found).plain() if found else None
 
 
 def _bare(cls: ClassInfo, project: Project) -> bool:

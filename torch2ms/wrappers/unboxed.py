@@ -14,20 +14,18 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.wrappers.boxes import Box, boxes, class_of, key_of, own_nodes, parts, sees
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 
-def unboxed(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have boxes with optimizers, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        found = boxes(module, project)
-        if not any(box.trains for box in found):
-            continue
-        named = [one for box in found if (one := _Named(box, module, project)).names]
-        if named:
-            plain[module.name] = _Writer(module, named).plain()
-    return plain
+@each_module
+def unboxed(module: ModuleInfo, project: Project) -> Plain | None:
+    """What becomes of a module that has boxes with optimizers."""
+    found = boxes(module, project)
+    if not any(box.trains for box in found):
+        return None
+    named = [one for box in found if (one := _Named(box, module, project)).names]
+    return _Writer(module, named).plain() if named else None
 
 
 class _Named:
@@ -139,14 +137,14 @@ class _Writer(Suites):
         both = parts(made)
         assert both is not None
         pairs = _pairs(both[1])
-        above: list[cst.CSTNode] = [_assigned(one.names[k], v) for k, v in pairs if k in one.names]
+        above: list[cst.CSTNode] = [small_of(f"{one.names[k]} = {code(v)}") for k, v in pairs if k in one.names]
         if one.gone:
             return above
         place = one.box.place
         if not isinstance(both[1], cst.Dict) and not (isinstance(both[1], cst.Call) and _empty(both[1])):
             later = set(one.box.stores.values())
             given = {n: f"{place}[{k!r}]" for k, n in one.names.items() if k not in later}
-            return [made, *(_assigned(n, cst.parse_expression(text)) for n, text in given.items())]
+            return [made, *(small_of(f"{n} = {text}") for n, text in given.items())]
         return [*above, made.visit(_Entries(one.names))] if above else [made]  # type: ignore[list-item]
 
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
@@ -181,9 +179,3 @@ class _Entries(cst.CSTTransformer):
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         name = self.names.get(original.keyword.value) if original.keyword is not None else None
         return updated if name is None else updated.with_changes(value=cst.parse_expression(name))
-
-
-def _assigned(name: str, value: cst.BaseExpression) -> cst.CSTNode:
-    made = cst.parse_statement(f"{name} = {code(value)}")
-    assert isinstance(made, cst.SimpleStatementLine)
-    return made.body[0]

@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.rates import asks
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 NONE = re.compile(r"\blr\b[^=,()\n]*=\s*None\b")
@@ -21,16 +22,13 @@ WRITTEN = re.compile(r"""\[\s*["']lr["']\s*\]\s*=[^=]""")
 WHY = "MindSpore's optimizers have a rate from the beginning: zero, until the step writes it"
 
 
-def unrated(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such optimizers, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(NONE):
-            continue
-        found = {id(node) for cls in module.classes.values() for node in _rates(cls)}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def unrated(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such optimizers."""
+    if not module.says(NONE):
+        return None
+    found = {id(node) for cls in module.classes.values() for node in _rates(cls)}
+    return _Writer(module, found).plain() if found else None
 
 
 def _rates(cls: ClassInfo) -> list[cst.CSTNode]:

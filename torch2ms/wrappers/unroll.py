@@ -14,6 +14,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite import layout
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 METHODS = {"step", "zero_grad", "unscale_"}
@@ -21,14 +22,11 @@ KINDS = {"optimizer", "scheduler"}
 Turns = list[dict[str, str]]  # for every turn, what each name of the loop stands for
 
 
-def unrolled(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that have such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        loops = {} if module.uses_mindspore else _loops(module)
-        if loops:
-            plain[module.name] = Unroller(module, loops).plain()
-    return plain
+@each_module
+def unrolled(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that has such loops."""
+    loops = _loops(module)
+    return Unroller(module, loops).plain() if loops else None
 
 
 class Unroller(Suites):

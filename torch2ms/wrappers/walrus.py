@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Made, Suites
 
 TORCH = ("tensor", "param", "params", "module", "optimizer", "scheduler", "scaler", "lossfn", "loader")
@@ -22,17 +23,14 @@ OPAQUE = (cst.Lambda, cst.BaseComp, cst.Await, cst.Yield)
 RUNS = (cst.Call, cst.Subscript, cst.Attribute)
 
 
-def bound_before(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that bind names so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(":="):
-            continue
-        writer = Walrus(module)
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
-    return plain
+@each_module
+def bound_before(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that binds names so."""
+    if not module.has(":="):
+        return None
+    writer = Walrus(module)
+    made = writer.plain()
+    return made if writer.changed else None
 
 
 class Walrus(Suites):

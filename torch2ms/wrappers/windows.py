@@ -20,7 +20,8 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
-from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.passes import each_module
+from torch2ms.wrappers.suites import Suites, small_of
 
 WHY = "each term goes backward in the turn that makes it: no step lies between the terms of the sum"
 CLEARED = "gradients are cleared where the sum begins anew"
@@ -45,16 +46,13 @@ class Window:
     resets: list[Stmt] = field(default_factory=list)  # where the sum begins anew, but for the one behind the step
 
 
-def windowed(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules with such loops, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.has(".backward(") or not module.says(RESET):
-            continue
-        found = [w for scope in module.scope.walk() for w in _found(scope, module)]
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
-    return plain
+@each_module
+def windowed(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module with such loops."""
+    if not module.has(".backward(") or not module.says(RESET):
+        return None
+    found = [w for scope in module.scope.walk() for w in _found(scope, module)]
+    return _Writer(module, found).plain() if found else None
 
 
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[Window]:
@@ -179,17 +177,11 @@ class _Writer(Suites):
             return self.backward(window)
         if (window := self.stepped.get(id(node)) or self.resets.get(id(node))) is not None:
             clears = dict.fromkeys(code(s.node) for s in window.clears)
-            return [*super().small(node), *(_small(text) for text in clears)]
+            return [*super().small(node), *(small_of(text) for text in clears)]
         return super().small(node)
 
     def backward(self, window: Window) -> list[cst.CSTNode]:
         name, total = window.name, window.total
-        made = [] if isinstance(window.term, cst.Name) else [_small(f"{name} = {code(window.term)}")]
+        made = [] if isinstance(window.term, cst.Name) else [small_of(f"{name} = {code(window.term)}")]
         weighed = f"({name} / {window.weight})" if window.weight else name
-        return [*made, _small(f"{weighed}.backward()"), _small(f"{total} = {total} + {name}.detach()")]
-
-
-def _small(text: str) -> cst.BaseSmallStatement:
-    line = cst.parse_statement(text)
-    assert isinstance(line, cst.SimpleStatementLine)
-    return line.body[0]
+        return [*made, small_of(f"{weighed}.backward()"), small_of(f"{total} = {total} + {name}.detach()")]

@@ -12,22 +12,20 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.boxes import key_of, own_nodes, parts
+from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites
 
 
-def written_back(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules that change the settings of an optimizer so, by name."""
-    plain: dict[str, Plain] = {}
-    for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not module.has("load_state_dict"):
-            continue
-        writer = _Writer(module)
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                _look(stmt, scope, module, writer)
-        if writer.dropped:
-            plain[module.name] = writer.plain()
-    return plain
+@each_module
+def written_back(module: ModuleInfo, _: Project) -> Plain | None:
+    """What becomes of a module that changes the settings of an optimizer so."""
+    if module.directives.off or not module.has("load_state_dict"):
+        return None
+    writer = _Writer(module)
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            _look(stmt, scope, module, writer)
+    return writer.plain() if writer.dropped else None
 
 
 class _Writer(Suites):

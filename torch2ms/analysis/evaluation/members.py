@@ -31,9 +31,9 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
     """The value of `base.attr`, which is `place` where the base is one."""
     base = ev.ev(node.value)
     attr = node.attr.value
-    if (asked := narrow.class_of(node)) is not None:
+    if attr == "__name__" and (asked := narrow.itself(node.value)) is not None:
         return Value("str", name=narrow.CLASS_NAME, place=asked)
-    if asked := narrow.itself(node):
+    if attr == "__class__" and (asked := dotted(node.value)):
         return Value("unknown", name=narrow.CLASS, place=asked)
     if place and (held := ev.env.get(place)) is not None:
         return held

@@ -50,13 +50,6 @@ def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
     return {place: Value(kind, name, deps=held.deps, place=held.place or place, likely=False)}
 
 
-def class_of(node: cst.Attribute) -> str | None:
-    """The place of `x` in `x.__class__.__name__` and `type(x).__name__`, None for other attributes."""
-    if node.attr.value != "__name__":
-        return None
-    return itself(node.value)
-
-
 def itself(node: cst.BaseExpression) -> str | None:
     """The place of `x` in `type(x)` and `x.__class__`, None for other expressions."""
     if type(node) is cst.Attribute and node.attr.value == "__class__":

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
+from torch2ms.analysis.syntax.assigned import assigned
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps, replace
@@ -35,7 +36,7 @@ def record(cls: ClassInfo, given: Given) -> Value | None:
     bound = bind_arguments(init, given.node, given.args, skip_self=True)
     kept: dict[str, Value] = {}
     for stmt in init.scope.body.walk():
-        for target, value in _pairs(stmt.node):
+        for target, value in assigned(stmt.node):
             place = dotted(target)
             if place.startswith("self.") and place.count(".") == 1 and (field := _field(value, bound, cls)) is not None:
                 kept[place[5:]] = field
@@ -84,16 +85,6 @@ def _named(cls: ClassInfo, init: FunctionInfo | None, given: Given) -> Value | N
     }  # fmt: skip
     held = _holding(cls.qualified, fields, "object")
     return held.with_deps(given.deps) if given.deps else None
-
-
-def _pairs(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """The places that an assignment binds, each with what it gets: `self.loc, self.scale = loc, scale` too."""
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
-        return []
-    target, value = node.targets[0].target, node.value
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
-    return [(target, value)]
 
 
 def _field(node: cst.BaseExpression, bound: dict[str, Value], cls: ClassInfo) -> Value | None:

@@ -131,6 +131,19 @@ def resolved(project: Project) -> dict[int, FunctionInfo]:
     }  # fmt: skip
 
 
+def calls_of(project: Project, modules: Iterable[ModuleInfo]) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    """All calls in some modules of functions of the project, by id of the scope of the function."""
+    known = resolved(project)
+    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
+    for module in modules:
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    if (info := known.get(id(call))) is not None:
+                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
+    return found
+
+
 def _called_object(value: Value, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The `__call__` of an object of the project."""
     cls = _class(value.name, module, project) if value.kind == "object" and value.name else None

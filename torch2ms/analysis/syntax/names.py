@@ -26,6 +26,11 @@ def dotted(node: cst.CSTNode) -> str:
     return ".".join(reversed(parts))
 
 
+def method_called(call: cst.Call) -> str:
+    """The name of the method that a call runs, "" where it is not written as one."""
+    return call.func.attr.value if type(call.func) is cst.Attribute else ""
+
+
 def name_called(call: cst.Call) -> str:
     """The name of what a call runs: of a method, or of a function with where it is from."""
     func = call.func

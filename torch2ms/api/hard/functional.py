@@ -77,20 +77,18 @@ def avg_pool(use: Use) -> Choice:
 
 
 def lp_pool(use: Use) -> Choice:
-    """`lp_poolNd`: one definition for all dimensions."""
-    dims = use.short[-2]
-    last = "" if dims == "2" else f", dims={dims}"
-    return Choice(
-        "lp_pool({input}, {norm_type:norm_type}, {kernel_size:kernel_size}, {stride:stride}, "
-        f"{{ceil_mode:ceil_mode}}{last})"
-    )
+    """`lp_poolNd`."""
+    rest = "{kernel_size:kernel_size}, {stride:stride}, {ceil_mode:ceil_mode}"
+    return _any_dims(use, f"{{input}}, {{norm_type:norm_type}}, {rest}")
 
 
 def max_unpool(use: Use) -> Choice:
-    """`max_unpoolNd`: one definition for all dimensions."""
-    dims = use.short[-2]
-    last = "" if dims == "2" else f", dims={dims}"
-    return Choice(
-        "max_unpool({input}, {indices:indices}, {kernel_size:kernel_size}, {stride:stride}, "
-        f"{{padding:padding}}, {{output_size:output_size}}{last})"
-    )
+    """`max_unpoolNd`."""
+    rest = "{kernel_size:kernel_size}, {stride:stride}, {padding:padding}, {output_size:output_size}"
+    return _any_dims(use, f"{{input}}, {{indices:indices}}, {rest}")
+
+
+def _any_dims(use: Use, arguments: str) -> Choice:
+    """One definition serves all numbers of dimensions, which are two unless it is told."""
+    name, dims = use.short[:-2], use.short[-2]
+    return Choice(f"{name}({arguments}{'' if dims == '2' else f', dims={dims}'})")

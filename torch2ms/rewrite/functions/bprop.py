@@ -9,10 +9,12 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.assigned import assigned
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.functions.contexts import CALLS, Refused, assigned, direct_calls, fresh
+from torch2ms.rewrite.functions.contexts import CALLS, Refused, direct_calls, fresh
 from torch2ms.rewrite.functions.methods import TAKEN_FIELDS, Methods
 from torch2ms.tape.plan import Head, Item, Text
 
@@ -186,9 +188,7 @@ class _Writer(Methods):
         self.needed_inputs()
         self.returns()
         first = scope.body.stmts[0]
-        if isinstance(first.node, cst.Expr) and isinstance(
-            first.node.value, (cst.SimpleString, cst.ConcatenatedString)
-        ):
+        if is_docstring(first.node):
             first = scope.body.stmts[1]
         top: list[Item] = []
         if not one:

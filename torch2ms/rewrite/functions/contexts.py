@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import MUTATORS, root
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.assigned import assigned
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code, constant, descend
 
@@ -56,16 +57,6 @@ def direct_calls(body: list[Stmt], ctx: str, name: str) -> list[tuple[Stmt, cst.
     return found
 
 
-def assigned(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Target and value of `a = x`, of each part of `a, b = x, y`."""
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
-        return []
-    target, value = node.targets[0].target, node.value
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
-    return [(target, value)]
-
-
 def fresh(stmt: Stmt) -> Stmt:
     """The statement once more, for another place; what is planned for the first does not concern it."""
     copy = replace(stmt, leading=(), trailing=None, blocks=[])
@@ -86,7 +77,6 @@ class Context:
         self.inputs = inputs
         self.outputs = outputs
         self.again: dict[int, None] = {}  # statements that bprop repeats, by position
-        self.fields: list[str] = []
         self.skipped: set[int] = set()
         self.saved_by: Stmt | None = None
         self.saved: list[cst.BaseExpression] = []

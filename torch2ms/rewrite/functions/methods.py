@@ -7,9 +7,10 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.assigned import assigned
+from torch2ms.analysis.syntax.names import dotted, method_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.rewrite.functions.contexts import CALLS, Context, Kept, Refused, assigned
+from torch2ms.rewrite.functions.contexts import CALLS, Context, Kept, Refused
 
 TAKEN_FIELDS = {"training", "param_prefix", "bprop_debug", "cls_name", "flags", "requires_grad", "phase"}
 
@@ -56,7 +57,7 @@ class Methods:
                     raise Refused(f"{info.name} records operations itself (enable_grad)")
             for call in stmt.calls:
                 name = info.module.value(call.func).name
-                last = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+                last = method_called(call)
                 if name in ("torch.autograd.grad", "torch.autograd.backward", "torch.enable_grad") or last in (
                     "backward",
                     "requires_grad_",

@@ -17,8 +17,8 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Tier
 from torch2ms.rewrite import apis
 from torch2ms.rewrite.inplace import order, stores, views
+from torch2ms.rewrite.inplace.evaluated import LATE
 from torch2ms.rewrite.inplace.keepers import Kept, keepers, next_layer
-from torch2ms.rewrite.inplace.nested import LATE
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.writer import Writer
 

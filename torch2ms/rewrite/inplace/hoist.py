@@ -17,7 +17,8 @@ from torch2ms.analysis.syntax.operands import atomic, parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Tier
 from torch2ms.rewrite.gradmodes import counts, unrecorded
-from torch2ms.rewrite.inplace.nested import evaluated_first, of_dict
+from torch2ms.rewrite.inplace.chains import of_dict
+from torch2ms.rewrite.inplace.evaluated import evaluated_first
 from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_parameter
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
-from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.chains import TYPED, base, is_change, of_dict, widens
 from torch2ms.rewrite.inplace.holders import given_by_keepers
-from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, shares_whole
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.stars import in_place, written_out
@@ -72,7 +71,6 @@ class InPlace:
             methods.append(node.func.attr.value)
             node = node.func.value
         target = node
-        value = self.module.value(target)
         target = apart.peeled(target, self.writer)
         value = self.module.value(target)
         if views.copied(target, self.module):
@@ -98,18 +96,9 @@ class InPlace:
         alone = held is None and self.alone(stmt, target)
         plain = held is not None or alone or weight or unrecorded(stmt, self.writer) or not self.saves(chain[-1])
         own = "" if plain else ".copy()"
-        result: cst.BaseExpression = cst.parse_expression(place + own)
-        for link in reversed(chain):
-            assert isinstance(link.func, cst.Attribute)
-            made = self.functional(link, link.func.attr.value, result, place)
-            if made is None:
-                return None
-            standing = layout.standing(made)
-            assert isinstance(standing, cst.BaseExpression)
-            result = standing
-            if methods[chain.index(link)] in TYPED or widens(link, value, self.module):
-                result = cst.parse_expression(f"{code(parenthesised(result))}.astype({place}.dtype)")
-        result = cast(cst.BaseExpression, layout.bare(None, result))
+        result = self.computed(chain, value, place, own)
+        if result is None:
+            return None
         if turned and not RESHAPING & set(methods):
             self.writer.tell("T2M611", "in-place tensor method", "written through the view")
             return self.writer.translated(f"{place}[{WHOLE}] = {code(result)}")
@@ -133,6 +122,24 @@ class InPlace:
             why = "the result is assigned: in-place methods do nothing on CPU"
             self.writer.tell("T2M611", "in-place tensor method", why)
         return lines
+
+    def computed(
+        self, chain: list[cst.Call], value: Value, place: str, own: str
+    ) -> cst.BaseExpression | None:
+        """What the methods of a chain come to, of `place` and `own` behind it; None where one has no counterpart."""
+        result: cst.BaseExpression = cst.parse_expression(place + own)
+        for link in reversed(chain):
+            assert isinstance(link.func, cst.Attribute)
+            method = link.func.attr.value
+            made = self.functional(link, method, result, place)
+            if made is None:
+                return None
+            standing = layout.standing(made)
+            assert isinstance(standing, cst.BaseExpression)
+            result = standing
+            if method in TYPED or widens(link, value, self.module):
+                result = cst.parse_expression(f"{code(parenthesised(result))}.astype({place}.dtype)")
+        return cast(cst.BaseExpression, layout.bare(None, result))
 
     def reshaped(
         self, stmt: Stmt, target: cst.BaseExpression, whole: cst.BaseExpression, chain: list[cst.Call]

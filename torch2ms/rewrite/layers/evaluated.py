@@ -14,7 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, method_called
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, choices
@@ -63,7 +63,7 @@ def _behind(node: cst.BaseExpression) -> tuple[cst.BaseExpression, str]:
 
 def _mode_of(call: cst.Call) -> str:
     """The mode that a call leaves its module in; "" for other calls."""
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    name = method_called(call)
     if name == "eval" and not call.args:
         return EVALUATION
     if name != "train":

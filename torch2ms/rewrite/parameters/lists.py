@@ -362,3 +362,20 @@ def _in_turn(node: cst.ListComp | cst.GeneratorExp, module: ModuleInfo, lists: b
 def is_weight(value: Value) -> bool:
     """A tensor that is a Parameter in MindSpore."""
     return value.leaf or value.name in ("module_param", "parameter")
+
+
+def of_parameter_list(name: str, original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """A method of an `nn.ParameterList`, None where the tuple that takes its place has it."""
+    if name == "parameters" and not original.args:
+        assert isinstance(updated.func, cst.Attribute)
+        return cst.parse_expression(f"list({code(updated.func.value)})")
+    if name in ("append", "extend") and work.facts.grows:
+        return updated
+    if name in ("append", "extend", "insert"):
+        why, todo = "a ParameterTuple does not grow", "collect the parameters in a list first"
+    elif work.rules.find(f"torch.nn.Module.{name}") is not None:
+        why, todo = "a ParameterTuple is no cell", "ask the module that the list belongs to"
+    else:
+        return None
+    work.refuse("T2M605", f"torch.nn.ParameterList.{name}", why, todo)
+    return updated

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -11,20 +10,13 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children
 from torch2ms.api import Outcome, Rule
+from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
-
-if TYPE_CHECKING:
-    from torch2ms.rewrite.positions import Positions
 
 _WIDENED = "long_places"
 _ANSWERING = {"eq", "ne", "lt", "le", "gt", "ge", "item", "tolist", "size", "dim", "numel"}  # the width does not show
 _KEEPING = {"t", "view", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "permute", "expand", "contiguous"}
 _TAKING = {"gather", "index_select", "take_along_dim", "expand_as", "view_as", "eq", "ne"}
-
-
-def values_only(target: cst.BaseExpression) -> bool:
-    """`values, _ = ...`: nobody reads the places."""
-    return type(target) is cst.Tuple and len(target.elements) == 2 and dotted(target.elements[1].value) == "_"
 
 
 def widened(rule: Rule, outcome: Outcome, original: cst.Call, work: Translation, where: Positions) -> Outcome:

@@ -15,6 +15,7 @@ from torch2ms.rewrite.translation import Translation
 
 BY_ROWS = {"hessian": "hessian_of", "jacobian": "jacobian_of", "jacrev": "jacobian_of", "jacfwd": "jacobian_of"}
 ROWWISE = ("torch.func:hessian", "torch.func:jacrev", "torch.func:jacfwd")  # may be those, which vmap cannot map
+JACOBIANS = ("jacrev", "jacfwd", "hessian")
 DICTS = "gradients of dicts that are differentiated again are right in compiled code alone"
 
 
@@ -46,27 +47,9 @@ def transformed(
     held = work.module.value(original.args[at].value) if original.args else UNKNOWN
     if kind == "vmap" and held.name in ROWWISE and isinstance(original.args[at].value, cst.Name):
         return _of_dicts(kind, rule, original, updated, left, work, functions)
-    problem = functions.problem(kind, original)
-    if point is not None and functions.again and (name := functions.carried(original.args[at].value)):
-        problem = problem or f"compiled code has no gradient of `{name}`, which the function takes from around it"
-    if (
-        kind in ("jacrev", "jacfwd", "hessian")
-        and original.args
-        and point is None
-        and (outer := where.applied.get(id(original))) is not None
-    ):
-        if functions.vector_on_the_right(original.args[at].value, outer):
-            problem = problem or "MindSpore's Jacobians fail on the product of a matrix and a vector"
-    lambdas = (
-        kind in compiled.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[at]))
-        if original.args
-        else False
-    )
-    if kind == "grad_and_value" and id(original) not in where.called:
-        problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
-    if lambdas and where.nested:
-        problem = problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
-    if problem:
+    lambdas = bool(original.args) and kind in compiled.COMPILED
+    lambdas = lambdas and any(isinstance(n, cst.Lambda) for n in descend(original.args[at]))
+    if problem := _problem(kind, original, point, lambdas, where, functions):
         todo = "write the function with ms.grad, ms.vmap or ms.jit by hand"
         if kind == "grad_and_value" and id(original) not in where.applied:
             todo = "write the function with ms.value_and_grad by hand: its calls take the value first, as that gives it"
@@ -92,6 +75,30 @@ def transformed(
         made = cst.Call(cst.Name(BY_ROWS[kind]), [cst.Arg(updated.args[0].value)])
         return made if len(updated.args) == 1 else cst.Call(made, [cst.Arg(updated.args[1].value)])
     return work.take(work.apply(rule, original, updated), left)
+
+
+def _problem(
+    kind: str,
+    original: cst.Call,
+    point: cst.BaseExpression | None,
+    lambdas: bool,
+    where: Positions,
+    functions: compiled.Functions,
+) -> str:
+    """Why MindSpore's transform would fail, or give other numbers; `lambdas`: it would read the source of some."""
+    if why := functions.problem(kind, original):
+        return why
+    at = compiled.function_at(original)
+    if point is not None and functions.again and (name := functions.carried(original.args[at].value)):
+        return f"compiled code has no gradient of `{name}`, which the function takes from around it"
+    outer = where.applied.get(id(original)) if kind in JACOBIANS and original.args and point is None else None
+    if outer is not None and functions.vector_on_the_right(original.args[at].value, outer):
+        return "MindSpore's Jacobians fail on the product of a matrix and a vector"
+    if kind == "grad_and_value" and id(original) not in where.called:
+        return "MindSpore returns the value first: the calls of this function must be seen"
+    if lambdas and where.nested:
+        return "MindSpore reads the source of the function, and this lambda uses names of an expression"
+    return ""
 
 
 def _point(kind: str, original: cst.Call, where: Positions, functions: compiled.Functions) -> cst.BaseExpression | None:

@@ -12,10 +12,10 @@ from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.assigned import assigned
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN
-from torch2ms.rewrite.functions.contexts import assigned
 
 BACKWARD = re.compile(r"\.backward\(|autograd\.grad\(")
 PLAIN = {"grad", "grad_and_value", "vjp"}

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives import compiled
@@ -232,9 +233,9 @@ class _Compiled:
         own: dict[int, str] = {}
         local = frozenset(info.scope.locals) - {"self"}
         self.methods[name] = made = Function(name, info.scope.params[1:], [])
-        if not all(self.capture(s, outer, own, local) for s in body if not _docstring(s)):
+        if not all(self.capture(s, outer, own, local) for s in body if not is_docstring(s.node)):
             return False
-        made.body += [Copy(s, own) for s in body if not _docstring(s)]
+        made.body += [Copy(s, own) for s in body if not is_docstring(s.node)]
         return True
 
     def target(self, call: GradCall) -> str | None:
@@ -347,7 +348,3 @@ def _leaves_device(call: cst.Call) -> bool:
     if isinstance(call.func, cst.Attribute):
         return name in ("item", "numpy", "tolist", "detach_")
     return name in ("float", "int", "bool", "print", "input", "open")
-
-
-def _docstring(stmt: Stmt) -> bool:
-    return isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, (cst.SimpleString, cst.ConcatenatedString))

@@ -86,24 +86,8 @@ def plan_gradcall(
         return region.problem
     if call.weights is not None:  # what lists the weights is there before the forward is a function
         _list_before(call, region, finder)
-    if renamed(call.inputs, event, scope, region.all, puts_back=True):
-        return "its forward uses an input under another name as well"
     assumed = repeats([s for s in region.all if id(s) in finder.taken], region.all)
-    if assumed is None:
-        return "its forward is run for another gradient too, and would not give the same values twice"
-    if any(id(s) in plan.contexts for s in region.all if not compiled.holds(s)) or compiled.cut(region.all):
-        return "its forward is part of a compiled function"
-    if region.guards or region.cut or region.after and event.create_graph:
-        return "its forward is not one run of statements"
-    used = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
-    if not region.stmts and not used & set(call.inputs) and call.weights is None:
-        return "the graph between its inputs and outputs is made by the caller of this function"
-    if not region.stmts and call.weights is not None and all(dotted(r) for r in event.roots):
-        return "the graph between its inputs and outputs is made by the caller of this function"
-    if name := unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
-        return f"torch gives None for `{name}`, which nothing uses, and MindSpore zeros"
-    around = module, writer.project
-    if call.weights is not None and (why := unused_weights(event, call.weights, region, *around)):
+    if why := _misfit(call, region, scope, module, writer, compiled, again=assumed is not None):
         return why
     owners = placed(call)
     before, taken = plan.saved(), set(writer.names)
@@ -131,11 +115,33 @@ def plan_gradcall(
     for stmt in region.all:
         finder.taken.setdefault(id(stmt), region)
     tier, why = Tier.EXACT, made.form
-    if assumed := assumed | region.assumed:
-        tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(sorted(assumed))}"
+    if told := (assumed or set()) | region.assumed:
+        tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(sorted(told))}"
     plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")
     return ""
+
+
+def _misfit(
+    call: GradCall, region: Region, scope: Scope, module: ModuleInfo, writer: Writer, compiled: Compiled, again: bool
+) -> str:
+    """Why the forward is no function that the gradient could be taken of; `again`: it may run for others too."""
+    event, weights = call.event, call.weights
+    if renamed(call.inputs, event, scope, region.all, puts_back=True):
+        return "its forward uses an input under another name as well"
+    if not again:
+        return "its forward is run for another gradient too, and would not give the same values twice"
+    if any(id(s) in writer.plan.contexts for s in region.all if not compiled.holds(s)) or compiled.cut(region.all):
+        return "its forward is part of a compiled function"
+    if region.guards or region.cut or region.after and event.create_graph:
+        return "its forward is not one run of statements"
+    used = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+    elsewhere = all(dotted(r) for r in event.roots) if weights is not None else not used & set(call.inputs)
+    if not region.stmts and elsewhere:
+        return "the graph between its inputs and outputs is made by the caller of this function"
+    if name := unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
+        return f"torch gives None for `{name}`, which nothing uses, and MindSpore zeros"
+    return unused_weights(event, weights, region, module, writer.project) if weights is not None else ""
 
 
 def _list_before(call: GradCall, region: Region, finder: Finder) -> None:

@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.patterns import element
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.forward.partial import without_gradient
 from torch2ms.tape.forward.region import Region
@@ -60,7 +61,7 @@ def _harmless(stmt: Stmt, name: str) -> bool:
         return bool(taken) and all(_nothing_for_zeros(s, taken) for s in body)
     made = [n for n in stmt.nodes if isinstance(n, COMPREHENSIONS)]
     given = [(m, _taken(m.for_in.iter, m.for_in.target, name)) for m in made]
-    elements = [(_element(m), taken) for m, taken in given if taken]
+    elements = [(element(m), taken) for m, taken in given if taken]
     return bool(elements) and all(isinstance(e, cst.IfExp) and _as_zeros(e, taken) for e, taken in elements)
 
 
@@ -72,10 +73,6 @@ def _taken(source: cst.BaseExpression, target: cst.BaseAssignTargetExpression, n
         return ""
     pairs = zip(source.args, target.elements, strict=False)
     return next((dotted(e.value) for a, e in pairs if dotted(a.value) == name), "")
-
-
-def _element(node: cst.CSTNode) -> cst.BaseExpression:
-    return node.value if isinstance(node, cst.DictComp) else node.elt  # type: ignore[attr-defined]
 
 
 def _as_zeros(node: cst.IfExp, name: str) -> bool:

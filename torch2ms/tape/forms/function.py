@@ -38,14 +38,8 @@ def write(writer: Writer, call: Call) -> str:
     """Plan the call; a reason if it has no form."""
     region, event = call.region, call.event
     writer.plan.inside += [*region.all, event.stmt]
-    made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
-    if own := next((o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place in made), ""):
-        return f"`{own}`, whose gradient is wanted, is made among the statements of its forward"
-    lists = [o.place for o in call.owners if o.kind in ("leaves", "params", "list") and o.place in made]
-    if lists and not any(lists[0] in s.defs for s in writer.scope.body.walk() if s.number < region.all[0].number):
-        return f"`{lists[0]}`, whose gradients are wanted, is made among the statements of its forward"
-    if turning := next((o.place for o in call.owners if turns(writer, o, event.stmt)), ""):
-        return f"`{turning}` is another optimizer in each turn of a loop that the backward call is not in"
+    if why := _misplaced(writer, call):
+        return why
     if call.played:
         return write_played(writer, call)
     if call.turns is not None:
@@ -67,20 +61,38 @@ def write(writer: Writer, call: Call) -> str:
         return "the function it calls returns more than the loss"
     if region.cut:
         return write_cut(writer, call)
-    if weighted(writer, event):
-        if late_cotangent(writer, call):
-            return "its cotangent is made from the output, and ms.vjp runs the forward again before MindSpore 2.9"
-    elif cotangent:
-        return write_vjp(writer, call)
+    if not weighted(writer, event):
+        return write_vjp(writer, call) if cotangent else _write_whole(writer, call, wrap)
+    if late_cotangent(writer, call):
+        return "its cotangent is made from the output, and ms.vjp runs the forward again before MindSpore 2.9"
+    return _write_whole(writer, call, wrap)
+
+
+def _misplaced(writer: Writer, call: Call) -> str:
+    """What the gradient is taken by is no parameter that a function around the forward could have."""
+    region = call.region
+    made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
+    if own := next((o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place in made), ""):
+        return f"`{own}`, whose gradient is wanted, is made among the statements of its forward"
+    lists = [o.place for o in call.owners if o.kind in ("leaves", "params", "list") and o.place in made]
+    if lists and not any(lists[0] in s.defs for s in writer.scope.body.walk() if s.number < region.all[0].number):
+        return f"`{lists[0]}`, whose gradients are wanted, is made among the statements of its forward"
+    if turning := next((o.place for o in call.owners if turns(writer, o, call.event.stmt)), ""):
+        return f"`{turning}` is another optimizer in each turn of a loop that the backward call is not in"
+    return ""
+
+
+def _write_whole(writer: Writer, call: Call, wrap: Callable[[str], Item] | None) -> str:
+    """`ms.value_and_grad` of a function with the whole forward; `wrap` puts it into a precision."""
+    region, event = call.region, call.event
     suffix = writer.suffix(call)
     function = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
     starred = next((o.place for o in call.owners if o.starred), "")
     loop = None if starred else writer.hoist(call)  # it may be another list in each turn
     stmts = region.all
     outputs = outputs_of(writer, call, stmts)
-    params = parameters_of(writer, call, stmts, loop, outputs)
-    params = leaves_first(call, params)
-    body = body_of(writer, stmts, outputs, call.event)
+    params = leaves_first(call, parameters_of(writer, call, stmts, loop, outputs))
+    body = body_of(writer, stmts, outputs, event)
     if starred:
         body.insert(0, Text(f"{starred} = list({starred})"))
     for name in changed_in_place(writer, params, stmts):
@@ -91,13 +103,8 @@ def write(writer: Writer, call: Call) -> str:
     differentiated = differentiated_by(call, params)
     if event.beside and (outputs.aux or outputs.shared):
         return "the function it calls returns more than the loss, and more leaves its forward"
-    aux = ", has_aux=True" if outputs.aux or event.beside else ""
     direct = called_directly(writer, call, stmts)
-    left_out = "it runs in mixed precision" if wrap is not None else "it is no function of its own" if direct else ""
-    if event.episode is not None:
-        left_out = "it fills lists outside"
-    left_out = "it returns more than the loss" if event.beside else left_out
-    left_out = "its optimizer leaves alone the layers that did not run" if region.idle else left_out
+    left_out = _uncompiled(call, wrap is not None, direct is not None)
     decorator = decorator_of(writer, call, params, outputs, loop, left_out)
     definition: list[Item] = [*declare(writer, outputs, stmts), Function(function, params, body, decorator)]
     if direct:
@@ -105,30 +112,26 @@ def write(writer: Writer, call: Call) -> str:
         function, target = direct
     if wrap is not None:
         definition.append(wrap(function))
+    aux = ", has_aux=True" if outputs.aux or event.beside else ""
     gradient, nodes = f"ms.value_and_grad({function}{differentiated}{aux})", weight_nodes(call)
     if region.idle:
         if any(overlaps(p, d) for p in region.idle for s in (loop.walk() if loop is not None else ()) for d in s.defs):
             return next(iter(region.idle.values()))
         gradient, nodes = idle_left_out(writer, call, gradient, nodes)
-    if loop is not None and optimizer_optional(writer, call, loop):
-        writer.plan.before.setdefault(id(loop), []).extend(definition)
-        definition = []
-        invoke = f"{gradient}({target})"
-    elif loop is not None:
+    inline = loop is None or optimizer_optional(writer, call, loop)
+    if not inline:
         grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
         definition.append(Text(f"{grad} = {gradient}", nodes))
-        invoke = f"{grad}({target})"
+        gradient, nodes = grad, []
+    if loop is not None:
         writer.plan.before.setdefault(id(loop), []).extend(definition)
         definition = []
-    else:
-        invoke = f"{gradient}({target})"
     received, follow = receive(writer, call)
     steps: list[Item] = []
     if event.episode is not None:
         steps, follow = [*follow, *event.episode.follow_up(call.owners[0].variable, writer.plan)], []
-    inline = loop is None or optimizer_optional(writer, call, loop)
     head = f"(_, {event.beside})" if event.beside else outputs.target()
-    line = Text(f"{head}, {received} = {invoke}", nodes if inline else [])
+    line = Text(f"{head}, {received} = {gradient}({target})", nodes)
     bound = outputs.target()
     if outputs.aux and not outputs.wrapped:
         bound = bound.removeprefix("(").removesuffix(")")
@@ -137,6 +140,17 @@ def write(writer: Writer, call: Call) -> str:
     form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
     call.form = form + call.compiled
     return ""
+
+
+def _uncompiled(call: Call, wrapped: bool, direct: bool) -> str:
+    """Why the function is not compiled, whatever is in it; "" where nothing stands against it."""
+    if call.region.idle:
+        return "its optimizer leaves alone the layers that did not run"
+    if call.event.beside:
+        return "it returns more than the loss"
+    if call.event.episode is not None:
+        return "it fills lists outside"
+    return "it runs in mixed precision" if wrapped else "it is no function of its own" if direct else ""
 
 
 def idle_left_out(writer: Writer, call: Call, gradient: str, nodes: list[cst.CSTNode]) -> tuple[str, list[cst.CSTNode]]:

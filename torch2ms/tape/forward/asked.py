@@ -11,6 +11,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.patterns import element, is_gradient
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.partial import without_gradient
@@ -108,9 +109,9 @@ def asks(event: Event) -> bool:
         return False
     for outer in event.stmt.nodes:
         if isinstance(outer, COMPREHENSIONS) and outer.for_in is clause and _questions(outer):
-            if _zeros_otherwise(_element(outer)):
+            if _zeros_otherwise(element(outer)):
                 return False
-            counted = not any(_is_gradient(n) for n in descend(_element(outer))) or _questions(_element(outer))
+            counted = not any(is_gradient(n) for n in descend(element(outer))) or _questions(element(outer))
             around = {_last(n) for n in event.stmt.nodes if _holds(n, outer)}
             return counted or not around & SUMMING or bool(around & AVERAGING)
     return False
@@ -124,11 +125,7 @@ def _zeros_otherwise(node: cst.CSTNode) -> bool:
     there, missing = (node.orelse, node.body) if type(asked) is cst.Is else (node.body, node.orelse)
     while type(missing) is cst.Call and type(missing.func) is cst.Attribute and _last(missing) in SHAPING:
         missing = missing.func.value
-    return _last(missing) in ("zeros", "zeros_like", "new_zeros") and any(_is_gradient(n) for n in descend(there))
-
-
-def _element(node: cst.CSTNode) -> cst.CSTNode:
-    return node.value if isinstance(node, cst.DictComp) else node.elt  # type: ignore[attr-defined]
+    return _last(missing) in ("zeros", "zeros_like", "new_zeros") and any(is_gradient(n) for n in descend(there))
 
 
 def _holds(node: cst.CSTNode, part: cst.CSTNode) -> bool:
@@ -149,14 +146,10 @@ def _heads(stmt: Stmt) -> list[cst.CSTNode]:
 def _questions(node: cst.CSTNode) -> bool:
     """It asks whether a gradient is None."""
     return any(
-        type(n) is cst.Comparison and _is_gradient(n.left) and constant(n.comparisons[0].comparator) is None
+        type(n) is cst.Comparison and is_gradient(n.left) and constant(n.comparisons[0].comparator) is None
         and isinstance(n.comparisons[0].operator, (cst.Is, cst.IsNot))
         for n in descend(node)
     )  # fmt: skip
-
-
-def _is_gradient(node: cst.CSTNode) -> bool:
-    return type(node) is cst.Attribute and node.attr.value == "grad"
 
 
 def _shows(body: list[Stmt]) -> bool:
@@ -168,7 +161,7 @@ def _shows(body: list[Stmt]) -> bool:
             return True
         if any(_last(c) in TELLING for c in stmt.calls):
             return True
-        made = any(_is_gradient(n) for head in _heads(stmt) for n in descend(head)) or bool(stmt.uses & tainted)
+        made = any(is_gradient(n) for head in _heads(stmt) for n in descend(head)) or bool(stmt.uses & tainted)
         if isinstance(node, cst.AugAssign) and not made:  # `count += 1`
             return True
         if made and isinstance(node, cst.Assign) and any(isinstance(t.target, cst.Subscript) for t in node.targets):

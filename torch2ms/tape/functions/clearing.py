@@ -8,7 +8,8 @@ from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.sites import receiver
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, method_called
+from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.clears import SOME, sliced
@@ -25,7 +26,7 @@ def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
     """The clears that the functions called in a scope do to what the scope holds."""
     found: list[Event] = []
     calls = [(s, c, i) for s in scope.body.walk() for c in s.calls if (i := lifting.callee.get(id(c))) is not None]
-    if not calls or not any(_method(c) in ("backward", "step") for s in scope.body.walk() for c in s.calls):
+    if not calls or not any(method_called(c) in ("backward", "step") for s in scope.body.walk() for c in s.calls):
         return found
     for stmt, call, info in calls:
         if id(info.scope) in lifting.exports:
@@ -88,14 +89,13 @@ def _nothing_else(info: FunctionInfo, lifting: Lifting, depth: int = 3) -> bool:
             inner = lifting.callee.get(id(event.node))
             if inner is not None and (not depth or not _nothing_else(inner, lifting, depth - 1)):
                 return False
-        elif id(stmt) not in inside and not isinstance(stmt.node, (cst.Pass, cst.If, cst.For)) and not _said(stmt):
+        elif id(stmt) not in inside and not _says_nothing(stmt.node):
             return False
     return bool(clears)
 
 
-def _said(stmt: Stmt) -> bool:
-    """A docstring."""
-    return isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, (cst.SimpleString, cst.ConcatenatedString))
+def _says_nothing(node: cst.CSTNode) -> bool:
+    return isinstance(node, (cst.Pass, cst.If, cst.For)) or is_docstring(node)
 
 
 def _only_clears(info: FunctionInfo, lifting: Lifting) -> bool:
@@ -118,7 +118,7 @@ def _may_clear(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> bool:
     """By the names in it."""
     for stmt in info.scope.body.walk():
         for call in stmt.calls:
-            name = _method(call)
+            name = method_called(call)
             if name == "zero_grad" or name == "zero_" and _zeroes(call):
                 return True
         for place in stmt.defs:
@@ -135,7 +135,8 @@ def _leaf(event: Event, call: cst.Call, module: ModuleInfo) -> bool:
 
 def _zeroes(call: cst.Call) -> bool:
     """`x.grad.zero_()`"""
-    return _method(call) == "zero_" and dotted(call.func).rpartition(".")[0].removesuffix(".data").endswith(".grad")
+    place, _, method = dotted(call.func).rpartition(".")
+    return method == "zero_" and place.removesuffix(".data").endswith(".grad")
 
 
 def _asks(event: Event) -> bool:
@@ -185,7 +186,7 @@ def _clears(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> list[Eve
     found = [e for e in find(info.scope, info.module) if e.kind == "clear"]
     if depth:
         for inner, call, stmt in _called(info, lifting):
-            if _method(call) != "zero_grad":  # which is found above
+            if method_called(call) != "zero_grad":  # which is found above
                 found += _events(inner, call, stmt, info.scope, info.module, lifting, depth - 1)
     return found
 
@@ -217,7 +218,7 @@ def _events(
         base = base or UNNAMED
         place = f"{base}.{rest}" if rest else base
         event = Event("clear", stmt, call, place, value, lifted=True, called=True)
-        written = any(_zeroes(c) or _method(c) == "detach_" for c in clear.stmt.calls)
+        written = any(_zeroes(c) or method_called(c) == "detach_" for c in clear.stmt.calls)
         event.zeroed = clear.zeroed or isinstance(clear.stmt.node, cst.Expr) and written
         if not _surely(clear, bound.get(head) if not rest else None, info.module):
             event.problem = clear.problem or f"`{info.name}` clears its gradients on some paths only"
@@ -236,7 +237,3 @@ def _same_name(name: str, info: FunctionInfo, scope: Scope, module: ModuleInfo) 
     while around is not None and not (around.is_function and name in around.locals):
         around = around.parent
     return info.module is module and around is caller
-
-
-def _method(call: cst.Call) -> str:
-    return call.func.attr.value if type(call.func) is cst.Attribute else ""

@@ -16,7 +16,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import bound_arguments, receiver, versions
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, method_called
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, replace
 from torch2ms.tape.functions.reach import Known, Reach, family
@@ -199,7 +199,7 @@ def _hand_over_all(stmt: Stmt, call: cst.Call, infos: list[FunctionInfo], scope:
     held = [dotted(a.value) for a in call.args if module.value(a.value).kind in ("list", "dict")]
     if not any(held):
         return False
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    name = method_called(call)
     named = [i for i in infos if not name or i.name == name]
     if not any(root(p) in i.scope.params for i in named for p in _changed(i)):
         return False

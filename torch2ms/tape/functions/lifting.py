@@ -61,10 +61,39 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     """
     lifting = Lifting(freezes=project.freezes_trained)
     lifting.frozen_first = not lifting.freezes or frozen_first(project)
-    functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
+    functions = [i for m in project.modules.values() for i in m.functions.values()]
+    lifting.functions = {id(i.scope): i for i in functions}
     events: dict[int, list[Event]] = {}
-    unseen, certain = Unseen(), resolved(project)
-    lifting.functions = {id(i.scope): i for _, i in functions}
+    unseen = Unseen()
+    _read(project, lifting, events, unseen)
+    _spread(project, lifting, events, unseen)
+    unseen.versions |= {i.name for i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
+    unseen.scopes = handed_out(functions, project)
+    _export(project, functions, lifting, events, unseen)
+    project.reads_gradients = any(e.kind in USES for found in events.values() for e in found)
+    project.readers = {i.name for i in functions if any(e.kind in USES for e in events[id(i.scope)])}
+    project.clipping = {i.name for i in functions if clips(events[id(i.scope)])}
+    project.leaving = {
+        id(scope) for m in project.modules.values() for scope in m.scope.walk()
+        if _leaves(events[id(scope)], scope, m, lifting)
+    }  # fmt: skip
+    lifting.meeting = project.meeting = _meeting(lifting, project, events)
+    lifting.spills = Spills(project, lifting.callee, events)
+    project.remaining = remaining(project, lifting.callee, events, lifting.spills)
+    episodes = Episodes(project, lifting, events, unseen)
+    lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
+    lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
+    seen = [i for i in functions if own_step(i.scope, i.module) or i.scope not in unseen]
+    hand_on_versions(lifting, functions, events, unseen)
+    hand_on(lifting, seen, events)
+    if stores:
+        _store(lifting, project, seen, events, unseen)
+    return lifting
+
+
+def _read(project: Project, lifting: Lifting, events: dict[int, list[Event]], unseen: Unseen) -> None:
+    """Enter the events of every scope, and the function that each call reaches for certain or may reach."""
+    certain = resolved(project)
     for module in project.modules.values():
         for scope in module.scope.walk():
             events[id(scope)] = find(scope, module)
@@ -73,20 +102,31 @@ def lift(project: Project, stores: bool = True) -> Lifting:
             own = {id(e.node) for e in events[id(scope)]}
             for stmt in scope.body.walk():
                 for call in stmt.calls:
-                    info = certain.get(id(call))
-                    if info is None and type(call.func) is cst.Attribute and id(call) not in own:
-                        base = module.value(call.func.value).kind
-                        above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
-                        above = above or inherited(call.func, module, project)  # `scheduler.step()`
-                        if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
-                            unseen.add(call, call.func.attr.value, stmt)
-                            keeps_for_list(call, stmt, module)
-                    if info is not None and (stmt.off or module.held):
-                        unseen.names.add(info.name)  # the call stays as it is, and so must what it calls
-                    if info is not None:
+                    if (info := certain.get(id(call))) is not None:
+                        if stmt.off or module.held:
+                            unseen.names.add(info.name)  # the call stays as it is, and so must what it calls
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
-    reached = [(i, s) for sites in lifting.sites.values() for s in sites for i in versions(lifting.callee[id(s.call)])]
+                    elif type(call.func) is cst.Attribute and id(call) not in own:
+                        _may_reach(call, call.func, stmt, module, project, unseen)
+
+
+def _may_reach(
+    call: cst.Call, func: cst.Attribute, stmt: Stmt, module: ModuleInfo, project: Project, unseen: Unseen
+) -> None:
+    """A method of an object that is not known."""
+    base = module.value(func.value).kind
+    above = func.attr.value == "__init__" and base in ("builtin_super", "class")
+    above = above or inherited(func, module, project)  # `scheduler.step()`
+    if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
+        unseen.add(call, func.attr.value, stmt)
+        keeps_for_list(call, stmt, module)
+
+
+def _spread(project: Project, lifting: Lifting, events: dict[int, list[Event]], unseen: Unseen) -> None:
+    """Add to call statements what their callees write and read, until no more comes of it."""
+    sites = [s for own in lifting.sites.values() for s in own]
+    reached = [(i, s) for s in sites for i in versions(lifting.callee[id(s.call)])]
     for info, site in reached:
         narrow(info, site)
     none: set[int] = set()
@@ -98,46 +138,27 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         spread_writes(project)
     spread_valued(called)
     spread_foreign(called)
-    for _ in range(3):
+    for _ in range(ROUNDS):
         if any([spread(info, site, lifting.callee) for info, site in reached]):
             spread_changes(called)
-    unseen.versions |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
-    unseen.scopes = handed_out([i for _, i in functions], project)
+
+
+def _export(
+    project: Project, functions: list[FunctionInfo], lifting: Lifting, events: dict[int, list[Event]], unseen: Unseen
+) -> None:
+    """Enter the functions that become functions of the loss, and closures."""
     given = handovers(project, events)
     lifting.left = left_behind(list(project.modules.values()))
-    for _, info in functions:
+    for info in functions:
         if id(info.scope) in given:
             _close(info, given[id(info.scope)], lifting, events)
             continue
-        export = export_of(info, events[id(info.scope)])
-        if export is None:
-            continue
-        sites = lifting.sites.get(id(info.scope), [])
-        if not sites or info.scope in unseen:
+        export, sites = export_of(info, events[id(info.scope)]), lifting.sites.get(id(info.scope), [])
+        if export is None or not sites or info.scope in unseen:
             continue
         far = not _in_reach(info, export, project)
-        used = [s for s in sites if _loads(s.scope, lifting, events, far)]
-        if len(used) == len(sites) and all(_usable(s, export) for s in sites):
+        if all(_loads(s.scope, lifting, events, far) for s in sites) and all(_usable(s, export) for s in sites):
             lifting.exports[id(info.scope)] = export
-    project.reads_gradients = any(e.kind in USES for found in events.values() for e in found)
-    project.readers = {i.name for _, i in functions if any(e.kind in USES for e in events[id(i.scope)])}
-    project.clipping = {i.name for _, i in functions if clips(events[id(i.scope)])}
-    project.leaving = {
-        id(scope) for m in project.modules.values() for scope in m.scope.walk()
-        if _leaves(events[id(scope)], scope, m, lifting)
-    }  # fmt: skip
-    lifting.meeting = project.meeting = _meeting(lifting, project, events)
-    lifting.spills = Spills(project, lifting.callee, events)
-    project.remaining = remaining(project, lifting.callee, events, lifting.spills)
-    episodes = Episodes(project, lifting, events, unseen)
-    lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
-    lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
-    seen = [i for _, i in functions if own_step(i.scope, i.module) or i.scope not in unseen]
-    hand_on_versions(lifting, [i for _, i in functions], events, unseen)
-    hand_on(lifting, seen, events)
-    if stores:
-        _store(lifting, project, seen, events, unseen)
-    return lifting
 
 
 def _store(

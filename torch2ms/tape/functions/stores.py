@@ -232,46 +232,49 @@ class _Search:
             if any(e.kind in LOADS and concerns(e, owner, records.owners) for e in records.events)
         }  # fmt: skip
 
+    def kept_in(
+        self, scope: Scope, module: ModuleInfo, records: Records, group: Key, creations: list[tuple[Key, Creation]]
+    ) -> list[Owner] | None:
+        """The optimizers of a group that a scope meets, with gradients of their own; None where that cannot be."""
+        used = [o for o in self.optimizers(records) if self.wide(o.place, scope, module) == group]
+        kinds = {self.aliases.find(self.aliases.key(o.place, scope, module)) for o in used}
+        met = self.met(group, kinds, scope, module, records)
+        if len(kinds) < len(used) and group != ANY and not self.made_apart(used, creations, scope, module):
+            return None  # one optimizer under two names
+        given = group == ANY and any(handed_in(o.place, scope) for o in used)
+        if given and not all(handed_in(p, scope) for p in met):
+            return None  # a caller may hand over the very optimizer that the object has
+        if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
+            return None
+        if any(e.scaler for e in records.events) and used and _told_apart(records):
+            return None
+        if used and _generates(scope):
+            return None
+        if module.held and (used or met):
+            return None  # what stays as it is knows of no such attribute
+        named = met or self.optimizers(records)
+        if not named and self.strange(records, scope, module):
+            return None
+        made = frozenset(id(c.stmt) for _, c in creations)
+        kept = [Owner("optimizer", o.place, o.owns, plain=o.plain, ordered=o.ordered, stored=True) for o in used]
+        kept += [
+            Owner("optimizer", p, v.owns, ordered=v.ordered, stored=True, assumed=_told(p, v)) for p, v in met.items()
+        ]
+        for owner in kept:
+            owner.made, owner.group = made, group
+        return [self.widen(o, scope, module) for o in kept]
+
     def enter(self, group: Key, found: Stores) -> None:
         """All scopes that may meet the optimizers of a group keep their gradients with them, or none does."""
         owners: dict[int, list[Owner]] = {}
         creations = [(k, c) for k, c in self.aliases.creations if self.aliases.wide(k) == group]
         made = frozenset(id(c.stmt) for _, c in creations)
         for scope, module in self.scopes:
-            records = self.records.get(id(scope))
-            if records is None:
-                continue
-            used = [o for o in self.optimizers(records) if self.wide(o.place, scope, module) == group]
-            kinds = {self.aliases.find(self.aliases.key(o.place, scope, module)) for o in used}
-            met = self.met(group, kinds, scope, module, records)
-            if len(kinds) < len(used) and group != ANY and not self.made_apart(used, creations, scope, module):
-                return  # one optimizer under two names
-            given = group == ANY and any(handed_in(o.place, scope) for o in used)
-            if given and not all(handed_in(p, scope) for p in met):
-                return  # a caller may hand over the very optimizer that the object has
-            if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
-                return
-            if any(e.scaler for e in records.events) and used and _told_apart(records):
-                return
-            if used and _generates(scope):
-                return
-            if module.held and (used or met):
-                return  # what stays as it is knows of no such attribute
-            named = met or self.optimizers(records)
-            if not named and self.strange(records, scope, module):
-                return
-            kept = [
-                Owner(
-                    "optimizer", o.place, o.owns, plain=o.plain, ordered=o.ordered, stored=True, made=made, group=group
-                )
-                for o in used
-            ] + [
-                Owner(
-                    "optimizer", p, v.owns, ordered=v.ordered, stored=True, made=made, group=group, assumed=_told(p, v)
-                )
-                for p, v in met.items()
-            ]
-            owners[id(scope)] = [self.widen(o, scope, module) for o in kept]
+            if (records := self.records.get(id(scope))) is not None:
+                kept = self.kept_in(scope, module, records, group, creations)
+                if kept is None:
+                    return
+                owners[id(scope)] = kept
         opened = any(self.aliases.wide(k) == group for k in self.aliases.open)
         if not self.fit(creations) or opened and not self.clears(owners):
             return

@@ -8,6 +8,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, decided, is_on, listed, to_clip, unless_none
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.patterns import is_gradient
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, replace
 from torch2ms.tape.ledger.clears import (
@@ -92,13 +93,8 @@ def _of_gradients(event: Event, scope: Scope) -> bool:
     """What is differentiated are gradients, whose graph an earlier backward call kept: `grad(p.grad, p)`."""
     names = {dotted(root) for root in event.roots} - {""}
     made = [s.node.value for s in scope.body.walk() if type(s.node) is cst.Assign and names & s.defs]
-    return any(
-        _is_grad(e.elt if type(e) is cst.ListComp or type(e) is cst.GeneratorExp else e) for e in [*event.roots, *made]
-    )
-
-
-def _is_grad(node: cst.CSTNode) -> bool:
-    return type(node) is cst.Attribute and node.attr.value == "grad"
+    shown = (e.elt if type(e) is cst.ListComp or type(e) is cst.GeneratorExp else e for e in [*event.roots, *made])
+    return any(map(is_gradient, shown))
 
 
 def shares_groups(place: str, scope: Scope, module: ModuleInfo) -> bool:

@@ -13,6 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
+from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.tape.ledger.clears import zeroes
@@ -40,7 +41,7 @@ def _keeps(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, cst.BaseExpres
     """What the statement puts where: under a name, as an item, into a container."""
     node = stmt.node
     if type(node) is cst.Assign:
-        for target, value in (pair for t in node.targets for pair in _pairs(t.target, node.value)):
+        for target, value in (pair for t in node.targets for pair in side_by_side(t.target, node.value)):
             item = isinstance(target, cst.Subscript)
             place = target.value if isinstance(target, cst.Subscript) else target
             copied = item and module.value(place).kind in ("tensor", "numpy")  # `rows[i] = x.grad`
@@ -50,16 +51,6 @@ def _keeps(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, cst.BaseExpres
         func = node.value.func
         if func.attr.value in CONTAINERS and node.value.args and dotted(func.value):
             yield dotted(func.value), node.value.args[-1].value
-
-
-Pair = tuple[cst.BaseExpression, cst.BaseExpression]
-
-
-def _pairs(target: cst.BaseExpression, value: cst.BaseExpression) -> list[Pair]:
-    """`a, b = c, d` binds a to c and b to d."""
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
-    return [(target, value)]
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

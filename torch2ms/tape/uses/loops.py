@@ -68,28 +68,10 @@ def plan_loop(
         _ask(event.stmt, param, replacement, plan)
         _perhaps_none(_inside(event.stmt), param, replacement, module, plan, writer)
         why = "the gradient of each parameter is looked up"
-    elif event.writes:
-        index = writer.fresh_index()
-        replacement = f"{owner.variable}[{index}]"
-        if called:
-            plan.around[id(node.iter)] = "enumerate({0})"
-            plan.expressions[id(node.target)] = f"{index}, ({_bare(node.target)})"
-        else:
-            plan.expressions[id(node.iter)] = f"enumerate({weights_of(owner)})"
-            plan.expressions[id(node.target)] = f"{index}, {param}"
-        plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = list({owner.variable})"))
-        why = "runs over the parameters of the optimizer and their gradients"
     else:
-        replacement = f"{param}_grad"
-        if called:
-            plan.around[id(node.iter)] = f"zip({{0}}, {owner.variable})"
-            plan.expressions[id(node.target)] = f"({_bare(node.target)}), {replacement}"
-        elif pairing.name and dotted(pairing.params) == owner.place != "":  # callers pair them with their names
-            given = True
-            plan.expressions[id(node.iter)] = f"zip({owner.place}, {owner.variable})"
-            plan.expressions[id(node.target)] = f"({code(node.target)}), {replacement}"
-        else:
-            _side_by_side(node, pairing, owner, plan)
+        replacement = _numbered(event, param, called, owner, plan, writer) if event.writes else f"{param}_grad"
+        if not event.writes:
+            given = _zipped(node, pairing, replacement, called, owner, plan)
         why = "runs over the parameters of the optimizer and their gradients"
     if by_value:
         _ask_value(event.stmt, param, replacement, plan)
@@ -98,6 +80,47 @@ def plan_loop(
             plan.expressions.setdefault(id(found), replacement)
         elif pairing.name and not given and not called and isinstance(found, cst.Name) and found.value == pairing.name:
             plan.expressions[id(found)] = f"{param}.name"
+    if told := _clears(event, param, kin, plan):
+        why = told
+    notes = ["the names MindSpore gives parameters serve as well"] if pairing.name and not called else []
+    notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
+    notes += ["a gradient that is zero throughout is one that torch does not have"] if by_value else []
+    why += "; assumed: " + ", ".join(notes) if notes else ""
+    tier = Tier.ASSUMED if notes else Tier.EXACT
+    plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
+
+
+def _numbered(event: Event, param: str, called: bool, owner: Owner, plan: Plan, writer: Writer) -> str:
+    """The loop counts, and writes into a list of the gradients; how it names one of them."""
+    node, index = event.node, writer.fresh_index()
+    assert isinstance(node, cst.For)
+    if called:
+        plan.around[id(node.iter)] = "enumerate({0})"
+        plan.expressions[id(node.target)] = f"{index}, ({_bare(node.target)})"
+    else:
+        plan.expressions[id(node.iter)] = f"enumerate({weights_of(owner)})"
+        plan.expressions[id(node.target)] = f"{index}, {param}"
+    plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = list({owner.variable})"))
+    return f"{owner.variable}[{index}]"
+
+
+def _zipped(node: cst.For, pairing: Pairing, gradient: str, called: bool, owner: Owner, plan: Plan) -> bool:
+    """The loop runs over the gradients beside its parameters; whether callers give these with their names."""
+    given = not called and pairing.name and dotted(pairing.params) == owner.place != ""
+    if called:
+        plan.around[id(node.iter)] = f"zip({{0}}, {owner.variable})"
+        plan.expressions[id(node.target)] = f"({_bare(node.target)}), {gradient}"
+    elif given:
+        plan.expressions[id(node.iter)] = f"zip({owner.place}, {owner.variable})"
+        plan.expressions[id(node.target)] = f"({code(node.target)}), {gradient}"
+    else:
+        _side_by_side(node, pairing, owner, plan)
+    return bool(given)
+
+
+def _clears(event: Event, param: str, kin: str, plan: Plan) -> str:
+    """Statements of the loop that clear a gradient go, or write zeros; what is told of the loop in the latter case."""
+    told = ""
     for stmt in (s for b in event.stmt.blocks for s in b.walk()):
         plan.weights |= {id(n) for n in stmt.nodes if type(n) is cst.Name and n.value == param}
         if not _clears_gradient(stmt, param):
@@ -107,14 +130,9 @@ def plan_loop(
         elif isinstance(stmt.node, cst.Assign):
             plan.refuse(event.stmt, refusal(event, SOME))
         else:
-            why = "zeros are written where the loop writes them"
-            plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=stmt.lineno))
-    notes = ["the names MindSpore gives parameters serve as well"] if pairing.name and not called else []
-    notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
-    notes += ["a gradient that is zero throughout is one that torch does not have"] if by_value else []
-    why += "; assumed: " + ", ".join(notes) if notes else ""
-    tier = Tier.ASSUMED if notes else Tier.EXACT
-    plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
+            told = "zeros are written where the loop writes them"
+            plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", told, line=stmt.lineno))
+    return told
 
 
 def _in_order(owner: Owner, writer: Writer) -> bool:

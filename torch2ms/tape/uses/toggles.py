@@ -12,7 +12,7 @@ from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, method_called
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.ledger.pairs import paired
@@ -213,17 +213,13 @@ def _of_pairs(stmt: Stmt, loop: cst.For, body: list[Stmt], module: ModuleInfo) -
 def _flag(stmt: Stmt) -> tuple[bool | None, str]:
     """What a statement sets `requires_grad` to, None where it is not written there, and the variable that holds it."""
     given: cst.BaseExpression = cst.Name("True")
-    calls = [c for c in stmt.calls if method_of(c) == "requires_grad_"]
+    calls = [c for c in stmt.calls if method_called(c) == "requires_grad_"]
     if calls and calls[0].args:
         given = calls[0].args[0].value
     elif not calls and isinstance(stmt.node, cst.Assign):
         given = stmt.node.value
     flag = constant(given)
     return (flag, "") if isinstance(flag, bool) else (None, dotted(given))
-
-
-def method_of(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def left_by(stmts: list[Stmt], found: dict[int, Toggle]) -> tuple[frozenset[bool], bool]:
@@ -260,5 +256,5 @@ def put_back(toggle: Toggle, found: list[Toggle], scope: Scope, module: ModuleIn
     between = [s for s in scope.body.walk() if first < s.number < last]
     if any(isinstance(s.node, (cst.Return, cst.Yield)) for s in between):
         return False
-    calls = (c for s in between for c in s.calls if (method_of(c) or dotted(c.func)) in project.stepping)
-    return all(method_of(c) == "step" and module.value(c.func.value).kind == "optimizer" for c in calls)  # type: ignore[attr-defined]
+    calls = (c for s in between for c in s.calls if (method_called(c) or dotted(c.func)) in project.stepping)
+    return all(method_called(c) == "step" and module.value(c.func.value).kind == "optimizer" for c in calls)  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.wrappers import apex
+from torch2ms.wrappers.trainers import apex
 
 ROOTS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.", "apex.")
 

@@ -12,16 +12,20 @@ from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.wrappers import accumulate, apex, distributed, handed, objects
-from torch2ms.wrappers.expressions import Unwrapping
 from torch2ms.wrappers.fold import empty, shared_start, without_start
-from torch2ms.wrappers.objects import constructor, family, member
-from torch2ms.wrappers.steps import KEPT, Steps
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.suites import Made, Suites, small_of
+from torch2ms.wrappers.trainers import accumulate, apex, distributed, handed, objects
+from torch2ms.wrappers.trainers.expressions import Unwrapping
+from torch2ms.wrappers.trainers.objects import constructor, family, member
+from torch2ms.wrappers.trainers.steps import KEPT, Steps
 
 
-def unwrapped(project: Project, modules: list[ModuleInfo]) -> dict[str, Plain]:
+def unwrapped(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that change, by name."""
+    every = project.modules.values()
+    modules = [m for m in every if not m.uses_mindspore and (objects.wraps(m) or distributed.mentioned(m))]
+    if not modules:
+        return {}
     passed = handed.passed(project)
     steps = Steps(modules)
     while True:
@@ -33,16 +37,10 @@ def unwrapped(project: Project, modules: list[ModuleInfo]) -> dict[str, Plain]:
         if not missed:
             break
         passed = {name: given for name, given in passed.items() if name not in missed}
-    plain: dict[str, Plain] = {}
-    for module, unwrapper, tree in zip(modules, unwrappers, trees, strict=True):
-        if tree is module.tree:
-            continue
-        tree = unwrapper.with_imports(tree)
-        before = module.plain  # what passes before this one told
-        told = [*(before.findings if before is not None else ()), *unwrapper.findings]
-        reasons = (before.reasons if before is not None else {}) | unwrapper.reasons
-        plain[module.name] = Plain(tree, unwrapper.lines_of(tree), told, reasons)
-    return plain
+    return {
+        module.name: unwrapper.of_tree(unwrapper.with_imports(tree), unwrapper.reasons)
+        for module, unwrapper, tree in zip(modules, unwrappers, trees, strict=True) if tree is not module.tree
+    }  # fmt: skip
 
 
 def _left(tree: cst.Module, unwrapper: Unwrapper) -> bool:
@@ -366,7 +364,7 @@ class Unwrapper(Unwrapping, Suites):
             return tree
         body: list[cst.BaseStatement] = list(tree.body)
         at = next((i for i, s in enumerate(body) if _is_import(s)), len(body))
-        lines: list[cst.BaseStatement] = [cst.SimpleStatementLine([_parsed(line)]) for line in new]
+        lines: list[cst.BaseStatement] = [cst.SimpleStatementLine([small_of(line)]) for line in new]
         if at < len(body):
             lines[0] = lines[0].with_changes(leading_lines=body[at].leading_lines)  # type: ignore[attr-defined]
             body[at] = self.renumbered(body[at], leading_lines=[])
@@ -443,9 +441,3 @@ def _is_import(stmt: cst.CSTNode) -> bool:
 def _has(tree: cst.Module, line: str) -> bool:
     lines = [s for s in tree.body if isinstance(s, cst.SimpleStatementLine)]
     return any(objects.text(small) == line for s in lines for small in s.body)
-
-
-def _parsed(line: str) -> cst.BaseSmallStatement:
-    stmt = cst.parse_statement(line)
-    assert isinstance(stmt, cst.SimpleStatementLine)
-    return stmt.body[0]

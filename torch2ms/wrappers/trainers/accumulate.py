@@ -16,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
-from torch2ms.wrappers.objects import member
+from torch2ms.wrappers.trainers.objects import member
 
 NAME = "sync_gradients"
 QUALIFIERS = ("tqdm", "trange", "track")  # progress bars around a loader

@@ -9,12 +9,12 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.findings import Tier
-from torch2ms.wrappers import accumulate, apex, distributed, objects
 from torch2ms.wrappers.fold import folded
-from torch2ms.wrappers.objects import family, member
+from torch2ms.wrappers.trainers import accumulate, apex, distributed, objects
+from torch2ms.wrappers.trainers.objects import family, member
 
 if TYPE_CHECKING:
-    from torch2ms.wrappers.steps import Steps
+    from torch2ms.wrappers.trainers.steps import Steps
 
 SEEDS = {"accelerate.utils.set_seed", "accelerate.utils.random.set_seed", "lightning.seed_everything",
          "lightning.fabric.seed_everything", "lightning_fabric.seed_everything", "pytorch_lightning.seed_everything",

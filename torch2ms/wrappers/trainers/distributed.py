@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.wrappers.objects import keyword
+from torch2ms.wrappers.trainers.objects import keyword
 
 MODELS = {
     "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel",

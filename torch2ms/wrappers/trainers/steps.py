@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.wrappers import accumulate, objects
+from torch2ms.wrappers.trainers import accumulate, objects
 
 KEPT = "self.gradient_accumulation_steps"  # what an accelerator was told, where its class needs it later
 
