@@ -66,6 +66,7 @@ from torch2ms.wrappers.pairs import paired
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.perhaps_twice import perhaps_twice
 from torch2ms.wrappers.picked_items import picked_items
+from torch2ms.wrappers.rearranged import rearranged
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
 from torch2ms.wrappers.regrouped import regrouped
@@ -110,6 +111,7 @@ def understood_up_to_steps(project: Project) -> Project:
     """The passes before parts of training steps are written out where they are called; the values are inferred."""
     project = _with(project, reexported(project))
     project = _with(project, supplied(project))
+    project = _with(project, rearranged(project))
     project = _with(project, starred(project))
     project = _with(project, in_the_call(project))  # before functions that change their tensor are methods
     project = _with(project, spelled(project))
