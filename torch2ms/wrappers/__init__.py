@@ -16,6 +16,7 @@ from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.asked import asked, recording, unkept
 from torch2ms.wrappers.begun import begun
 from torch2ms.wrappers.bound_methods import called_by_name
+from torch2ms.wrappers.cast_inside import cast_inside
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.components import components
@@ -112,6 +113,7 @@ def understood_up_to_steps(project: Project) -> Project:
     project = _with(project, reexported(project))
     project = _with(project, supplied(project))
     project = _with(project, rearranged(project))
+    project = _with(project, cast_inside(project))
     project = _with(project, starred(project))
     project = _with(project, in_the_call(project))  # before functions that change their tensor are methods
     project = _with(project, spelled(project))
