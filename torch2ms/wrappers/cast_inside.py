@@ -31,8 +31,10 @@ class CastInside(Suites):
     changed = False
 
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
-        casts = [d for d in updated.decorators if _casts(d, self.module)] if isinstance(updated, cst.FunctionDef) else []
-        if not casts or not isinstance(updated, cst.FunctionDef) or not isinstance(updated.body, cst.IndentedBlock):
+        if not isinstance(updated, cst.FunctionDef) or not isinstance(updated.body, cst.IndentedBlock):
+            return super().compound(original, updated)
+        casts = [d for d in updated.decorators if _casts(d, self.module)]
+        if not casts:
             return super().compound(original, updated)
         if updated.asynchronous is not None or any(type(n) in (cst.Yield, cst.Await) for n in descend(updated.body)):
             return super().compound(original, updated)
