@@ -14,10 +14,10 @@ from torch2ms.packs import packs
 
 # packages whose objects are torch's: what is imported from them is translated or marked
 _KNOWN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
-           "lightning_fabric", "pytorch_lightning", "timm", "torchmetrics", "botorch", "captum", "gpytorch", "higher",
-           "ignite", "kornia", "learn2learn", "opacus", "pyro", "pytorch_metric_learning", "skorch", "tensordict",
-           "torch_geometric", "torch_optimizer", "torch_scatter", "torch_sparse", "torchattacks", "torchdiffeq",
-           "torchrl", "torchtext", "torch_xla")  # fmt: skip
+           "lightning_fabric", "pytorch_lightning", "timm", "torchmetrics", "botorch", "captum", "einops", "gpytorch",
+           "higher", "ignite", "kornia", "learn2learn", "opacus", "pyro", "pytorch_metric_learning", "skorch",
+           "tensordict", "torch_geometric", "torch_optimizer", "torch_scatter", "torch_sparse", "torchattacks",
+           "torchdiffeq", "torchrl", "torchtext", "torch_xla")  # fmt: skip
 _OWN: ContextVar[frozenset[str]] = ContextVar("own packages", default=frozenset())
 FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
 

@@ -8,6 +8,7 @@ from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.asked import asked, recording, unkept
 from torch2ms.wrappers.begun import begun
 from torch2ms.wrappers.bound_methods import called_by_name
+from torch2ms.wrappers.cast_inside import cast_inside
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.components import components
@@ -56,6 +57,7 @@ from torch2ms.wrappers.pairs import paired
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.passes import Pass
 from torch2ms.wrappers.picked_items import picked_items
+from torch2ms.wrappers.rearranged import rearranged
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
 from torch2ms.wrappers.regrouped import regrouped
@@ -88,6 +90,8 @@ from torch2ms.wrappers.written_back import written_back
 SPELLINGS: tuple[Pass, ...] = (
     reexported,
     supplied,
+    rearranged,
+    cast_inside,
     starred,
     in_the_call,  # before functions that change their tensor are methods
     spelled,

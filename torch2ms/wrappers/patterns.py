@@ -25,8 +25,8 @@ def methods(function: str, pattern: str, sizes: Mapping[str, str], tensor: str, 
     numbers = {f"of_{n.start()}": n[0] for n in _NUMBER.finditer(pattern)}
     sizes = {**sizes, **numbers}
     pattern = _NUMBER.sub(lambda n: f"of_{n.start()}", pattern)
-    sides = [_side(side) for side in pattern.split("->")]
-    if len(sides) != 2 or sides[0] is None or sides[1] is None:
+    sides = [side for text in pattern.split("->") if (side := _side(text)) is not None]
+    if len(sides) != 2 or pattern.count("->") != 1:
         return ""
     left, right = sides
     before, after = _axes(left), _axes(right)
@@ -37,7 +37,7 @@ def methods(function: str, pattern: str, sizes: Mapping[str, str], tensor: str, 
         lengths = [sizes[g[0]] if g and g[0] not in before else "-1" for g in right]
         return f"{tensor}.expand({', '.join(lengths)})"
     work = _Work(tensor, sizes)
-    if not work.taken_apart(left, named) or any("(...)" in g for g in left):
+    if not work.taken_apart(left, named):
         return ""
     work.squeezed()
     if ELLIPSIS in before and (ELLIPSIS not in after or any(ELLIPSIS in g and len(g) > 1 for g in right)):

@@ -242,6 +242,7 @@ def _of_tensor(
 ) -> cst.BaseExpression:
     attr = original.attr.value
     computed = bool(receiver.deps) and not receiver.place and not receiver.leaf  # no Parameter, whatever else it is
+    computed = computed or _input(original.value, work)
     if attr == "requires_grad" and receiver.kind == "tensor" and (not receiver.likely or computed):
         if (asked := _ASKED.search(code(original.value))) is not None:
             work.tell("T2M303", "Tensor.requires_grad", "it was asked for just now")
@@ -358,6 +359,14 @@ def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation)
         return None
     work.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
     return cst.Name("True" if with_graph else "False")
+
+
+def _input(node: cst.BaseExpression, work: Translation) -> bool:
+    """What a network is called with: no Parameter, as far as networks go."""
+    if not isinstance(node, cst.Name):
+        return False
+    forwards = (s for s in work.module.scope.walk() if s.name == "forward" and s.cls is not None)
+    return any(node is n for f in forwards if node.value in f.params for s in f.body.walk() for n in s.nodes)
 
 
 def _of_a_nameless_leaf(node: cst.BaseExpression, work: Translation) -> bool:

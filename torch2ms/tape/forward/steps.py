@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -29,23 +30,49 @@ def made_by(stmt: Stmt) -> set[str]:
 def asked_by(stmt: Stmt, module: ModuleInfo) -> set[str]:
     """What the statement reads of what was there before it."""
     asked = stmt.all_uses
-    if "self" in asked and all(_networks_alone(inner, module) for inner in stmt.walk() if "self" in inner.uses):
-        asked = asked - {"self"}
+    if "self" in asked and not _hands_itself_on(module):
+        for inner in stmt.walk():
+            if "self" in inner.uses and not _networks_alone(inner, module):
+                break
+        else:
+            asked = asked - {"self"}
     if not stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
         return asked
     first = set(liveness.exposed([stmt]))
     return {u for u in asked if root(u) in first}
 
 
+@once
+def _hands_itself_on(module: ModuleInfo) -> bool:
+    """An object gives itself, or a method, to others, or is named in a function: `Head(self)`, `hook(self.noisy)`."""
+    methods = {name for cls in module.classes.values() for name in cls.methods}
+    for call in module.of_kind(cst.Call):
+        if type(call.func) is cst.Name and call.func.value == "super":
+            continue
+        for arg in call.args:
+            place = dotted(arg.value)
+            if place == "self" or place.startswith("self.") and place[5:] in methods:
+                return True
+    inner: list[cst.CSTNode] = list(module.of_kind(cst.Lambda))
+    inner += [s.node for s in module.scope.walk() if s.is_function and s.parent is not None and s.parent.is_function]
+    return any(type(n) is cst.Name and n.value == "self" for node in inner for n in descend(node))
+
+
 def _networks_alone(stmt: Stmt, module: ModuleInfo) -> bool:
     """Of the object whose method it is, the statement calls networks, which see nothing of the object around them."""
     if stmt.blocks and isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
         return False
-    called = (c.func for c in stmt.calls if type(c.func) is cst.Attribute and dotted(c.func.value) == "self")
-    if not all(module.value(func).kind in ("module", "lossfn") for func in called):
-        return False
-    named = sum(type(n) is cst.Name and n.value == "self" for n in stmt.nodes)
-    return named == sum(type(n) is cst.Attribute and dotted(n.value) == "self" for n in stmt.nodes)
+    for call in stmt.calls:  # loops: asked of statement after statement
+        if type(call.func) is cst.Attribute and type(call.func.value) is cst.Name and call.func.value.value == "self":
+            if module.value(call.func).kind not in ("module", "lossfn"):
+                return False
+    bare = 0
+    for node in stmt.nodes:
+        if type(node) is cst.Name and node.value == "self":
+            bare += 1
+        elif type(node) is cst.Attribute and type(node.value) is cst.Name and node.value.value == "self":
+            bare -= 1
+    return bare == 0
 
 
 def _sum_of_names(node: cst.CSTNode) -> bool:
