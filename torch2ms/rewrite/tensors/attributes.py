@@ -80,7 +80,8 @@ def attribute(
     if attr == "shape" and of_rows(original.value, work.module):
         work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
         return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
-    if attr == "last_epoch" and not stored and work.project.says(_FRACTIONS) and work.schedules(receiver):
+    own = attr == "last_epoch" and receiver.kind == "object" and not stored and work.schedules(receiver)
+    if own and work.project.says(_FRACTIONS):
         work.tell("T2M601", "LRScheduler.last_epoch", "a Parameter, which may be between two epochs")
         return cst.parse_expression(f"float({code(updated)})")
     name = "" if stored and work.schedules(receiver) else _ruled(receiver, attr, work)
