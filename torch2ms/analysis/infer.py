@@ -14,7 +14,7 @@ from torch2ms.analysis.evaluation.flagged import flagged
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.evaluation.parameters import parameters
 from torch2ms.analysis.evaluation.run import Run
-from torch2ms.analysis.evaluation.usage import NONE, by_use
+from torch2ms.analysis.evaluation.usage import NONE, by_use, givers
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
@@ -31,8 +31,9 @@ def infer(project: Project) -> None:
     Of modules that stayed as they are since the inference before, runs that come to the same are not made again.
     """
     project.link()
+    project.giving = givers(project)
     for module in project.modules.values():
-        module.used = module.used or by_use(module.scope)
+        module.used = module.used or by_use(module.scope, project.giving)
     inference = _Inference(project)
     for _ in range(ROUNDS):
         if not inference.round():

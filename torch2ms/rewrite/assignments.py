@@ -81,7 +81,8 @@ class Assignments:
             self.writer.tell("T2M502", "_last_lr of a scheduler", "MindSpore's are the rates themselves: dropped")
             return []
         if type(target) is cst.Attribute and target.attr.value in COUNTED:
-            if self.module.value(target.value).kind == "scheduler":
+            inside = self.writer.scope.name != "__init__"  # of a class of its own: it is no Parameter before
+            if inside and self.writer.translation().schedules(self.module.value(target.value)):
                 name = target.attr.value
                 self.writer.needs.add("ops")
                 self.writer.tell("T2M502", f"{name} of a scheduler", "a Parameter: written with ops.assign")

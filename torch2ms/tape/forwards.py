@@ -100,7 +100,7 @@ def forward_of(
         return region, "" if not wanted or computes(region, verdicts.module, verdicts.project) else BY_CALLER
     if why := _left_out(event, region, wanted, verdicts):
         return region, why
-    if wanted and by_context((i for s in region.all for i in s.walk()), verdicts.module, verdicts.project):
+    if wanted and by_context((i for s in region.all for i in s.walk()), verdicts.module, verdicts.project, owns):
         return region, SWITCHED
     if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, BY_CALLER

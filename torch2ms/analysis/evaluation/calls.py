@@ -239,7 +239,7 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     extra = receiver.deps
     if target.kind == "module":  # an attribute of the object, not the whole of it
         extra |= target.own or {place}
-    elif receiver.place and receiver.kind in ("object", "unknown"):
+    elif receiver.place and (receiver.kind in ("object", "unknown") or name in ev.project.giving):
         extra |= {receiver.place}
     return Value("unknown", deps=given.deps | extra)
 

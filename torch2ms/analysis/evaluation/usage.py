@@ -7,9 +7,12 @@ places here `trainer.step()` stands for a place `trainer` that is told so, `gan.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import NAMED_PARAMETERS, PARAMETERS
+from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import AROUND, Value
@@ -66,24 +69,47 @@ def _scales(place: str, uses: frozenset[str]) -> bool:
     return f"{place}.scale()" in uses and f"{place}.step()" in uses and f"{place}.update()" in uses
 
 
-def by_use(scope: Scope) -> dict[int, frozenset[str]]:
+def by_use(scope: Scope, giving: Set[str] = NONE) -> dict[int, frozenset[str]]:
     """For each scope below this one, the places that are used as modules there or where they come from, and more.
 
-    Attributes of `self` are shared by the methods of a class, other names by the scopes that see them.
+    Attributes of `self` are shared by the methods of a class, other names by the scopes that see them. `giving` are
+    methods that no object but a network has.
     """
     found: dict[int, set[str]] = {}
-    _collect(scope, found)
+    _collect(scope, found, ASKED | giving)
     _share(scope, found, set())
     return {key: frozenset(places) for key, places in found.items()}
 
 
-def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
+def givers(project: Project) -> frozenset[str]:
+    """Methods that give parameters, of which it is a network's: no other class of the project has one of that name."""
+    found: set[str] = set()
+    others: set[str] = set()
+    for module in project.modules.values():
+        for cls in module.classes.values():
+            for name, info in cls.methods.items():
+                if cls.kind != "module":
+                    others.add(name)
+                elif _gives(info):
+                    found.add(name)
+    return frozenset(found - others)
+
+
+def _gives(info: FunctionInfo) -> bool:
+    """The method asks for parameters, and returns something."""
+    stmts = list(info.scope.body.walk())
+    called = (call.func for stmt in stmts for call in stmt.calls)
+    asks = any(type(func) is cst.Attribute and func.attr.value in PARAMETERS | NAMED_PARAMETERS for func in called)
+    return asks and any(type(stmt.node) is cst.Return and stmt.node.value is not None for stmt in stmts)
+
+
+def _collect(scope: Scope, found: dict[int, set[str]], asked: Set[str]) -> None:
     """What a scope and the scopes inside it use so, by the scope that uses it or owns the name."""
     own = found.setdefault(id(scope), set())
     for stmt in scope.body.walk():
         for call in stmt.calls:
             method = call.func.attr.value if type(call.func) is cst.Attribute else ""
-            if method in ASKED and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
+            if method in asked and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
                 own.add(place)
                 if "." in place:
                     own.add(f"{place.rpartition('.')[0]}.")
@@ -94,7 +120,7 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
             elif method in (*TOLD, *SCALES) and (place := dotted(call.func)) and place != f"self.{method}":
                 own.add(f"{place}()")
     for child in scope.children:
-        _collect(child, found)
+        _collect(child, found, asked)
         is_class = type(scope.node) is cst.ClassDef
         shared = {p for p in found[id(child)] if p.startswith("self.") or p.partition(".")[0] not in child.locals}
         own |= {p for p in shared if p.startswith("self.") == is_class or not scope.is_module}

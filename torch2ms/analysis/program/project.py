@@ -237,6 +237,7 @@ class Project:
     forwards_draw: bool = True  # ... or what a network of the project does in its forward
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
     written_as_values: frozenset[str] = frozenset()  # functions that write into what calls of their values give them
+    giving: frozenset[str] = frozenset()  # methods that give parameters, which nothing but networks have
     remaining: dict[int, str] = field(default_factory=dict)  # by id of a scope: what leaves gradients in what it trains
     unmet: set[int] = field(default_factory=set)  # ids of backward calls whose gradients no function finds
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.guess import of_settings
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -40,8 +41,8 @@ class Given:
                 given = argument(call, self.parameter, scope, self.keys)
                 if given is not None and rest:
                     given = _within(given, rest, caller, body) or given
-                if given is None or tensors and module.value(given).kind != "tensor":
-                    continue
+                if given is None or tensors and module.value(given).kind != "tensor" or of_settings(dotted(given)):
+                    continue  # `args.size` is a number
                 if _looked_at(given, caller, body, module, project):
                     return True
         return False

@@ -34,6 +34,7 @@ SELECTION = ("cumulative_sizes", "datasets", "indices", "dataset")  # what parts
 COUNTED = {name: name for name in ("last_epoch", "T_cur", "T_i", "best", "cooldown_counter")} | {
     "num_bad_epochs": "wait"
 }  # numbers of a scheduler -> the Parameters that they are in MindSpore
+_FRACTIONS = re.compile(r"\.step\([^()\n]*/")  # `scheduler.step(epoch + i / batches)`
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 NORMALISING = ("momentum", "track_running_stats")  # settings that only normalisation layers have
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
@@ -79,7 +80,11 @@ def attribute(
     if attr == "shape" and of_rows(original.value, work.module):
         work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
         return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
-    name = "" if stored and receiver.kind == "scheduler" else _ruled(receiver, attr, work)
+    own = attr == "last_epoch" and receiver.kind == "object" and not stored and work.schedules(receiver)
+    if own and work.project.says(_FRACTIONS):
+        work.tell("T2M601", "LRScheduler.last_epoch", "a Parameter, which may be between two epochs")
+        return cst.parse_expression(f"float({code(updated)})")
+    name = "" if stored and work.schedules(receiver) else _ruled(receiver, attr, work)
     name = name or _inherited(receiver, attr, work)
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
         todo = "compute it from the parameters of the distribution"
@@ -167,7 +172,8 @@ def _ruled(receiver: Value, attr: str, work: Translation) -> str:
         return f"torch.optim.Optimizer.{attr}"
     if receiver.kind == "module" and attr in ("_modules", "_parameters", "_buffers"):
         return f"torch.nn.Module.{attr}"
-    if receiver.kind == "scheduler" and attr in (*COUNTED, "base_lrs", "_last_lr"):
+    counted = attr in COUNTED and work.schedules(receiver)
+    if counted or receiver.kind == "scheduler" and attr in ("base_lrs", "_last_lr"):
         return f"torch.optim.lr_scheduler.LRScheduler.{attr}"
     if receiver.kind == "loader":
         return f"torch.utils.data.DataLoader.{attr}"

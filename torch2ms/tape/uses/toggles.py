@@ -120,12 +120,28 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
     return None, ""
 
 
-def by_context(stmts: Iterable[Stmt], module: ModuleInfo, project: Project) -> bool:
-    """One of the statements is a `with` whose context, a class or generator of the project, freezes or thaws."""
+def by_context(
+    stmts: Iterable[Stmt], module: ModuleInfo, project: Project, owns: frozenset[str] | None = None
+) -> bool:
+    """One of the statements is a `with` whose context, a class or generator of the project, freezes or thaws.
+
+    One that is given networks does not count where none of them is among what gradients are taken of, `owns`.
+    """
     if not flagged(project):
         return False
-    blocks = (s.node for s in stmts if type(s.node) is cst.With)
-    return any(_freezing(item.item, module, project) for node in blocks for item in node.items)
+    contexts = [item.item for s in stmts if type(s.node) is cst.With for item in s.node.items]
+    return any(_freezing(each, module, project) and not _apart(each, module, owns) for each in contexts)
+
+
+def _apart(context: cst.BaseExpression, module: ModuleInfo, owns: frozenset[str] | None) -> bool:
+    """The context is given networks, of which nothing else is trained."""
+    if owns is None or any(o.startswith(("^", "@")) for o in owns) or not isinstance(context, cst.Call):
+        return False
+    values = [module.value(arg.value) for arg in context.args]
+    held = [one for v in values for one in (v.items if v.kind in ("list", "tuple") and v.items else (v,))]
+    if not held or any(one.kind != "module" or not one.place for one in held):
+        return False
+    return not any_overlap(frozenset(one.place for one in held), owns)
 
 
 def _freezing(context: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
