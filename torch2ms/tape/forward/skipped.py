@@ -123,9 +123,12 @@ def _of_branches(
     if info is None or cls is None:
         return
     stmts = list(info.scope.body.walk())
+    branches = [s for s in stmts if s.node.__class__ is cst.If]
+    if not branches:
+        return
     calls = [(s, c, module.value(c.func).place) for s in stmts if not s.blocks for c in s.calls]
     ran = [(s, code(c.func), place) for s, c, place in calls if place and module.value(c.func).kind == "module"]
-    for branch in (s for s in stmts if ran and isinstance(s.node, cst.If)):
+    for branch in branches if ran else ():
         sides = [{(name, place) for s, name, place in ran if s in inner.walk()} for inner in branch.blocks]
         outside = {name for s, name, _ in ran if s not in branch.walk()}
         test = branch.node.test  # type: ignore[union-attr]
