@@ -320,6 +320,10 @@ class _Forward:
                     sides = [self.direct(expression_uses(n, stmt), info) for n in (node.body, node.orelse)]
                     found = by_side(node, info.module, self.of_list(info))
                     yield node.test, sides[0] ^ sides[1] | self.behind(found, info)
+                elif type(node) is cst.CompFor and node.ifs:  # `net(x) for net in self.nets if ...`
+                    held = self.direct(expression_uses(node.iter, stmt), info)
+                    layers = {name for name in held if self.parts[name].name in (SEQUENTIAL, *LAYERS)}
+                    yield from ((each.test, layers) for each in node.ifs if layers)
                 elif type(node) is cst.Call and (name := by_name(node)) is not None:
                     layers = self.below(dotted(node.args[0].value), info, whole)
                     for test, _ in tests_of(name, stmt, loops) if layers else ():
