@@ -310,5 +310,5 @@ def test_losses_in_a_list_may_reach_different_heads_or_leave_one_out(first: str,
 
 
 def test_gradients_that_stay_as_zeros_are_not_told_by_their_value() -> None:
-    source = HEADS.format("b").replace("zero_grad()", "zero_grad(set_to_none=False)")
+    source = HEADS.format("a", "b").replace("zero_grad()", "zero_grad(set_to_none=False)")
     assert any("asks which parameters" in f.why for f in convert_source(source).findings)
