@@ -43,7 +43,8 @@ def changes(
     uses = uses.union(*(s.uses for s in within))
     if given.evaluating and "self.training" in uses:
         return True
-    outside = (u for u in uses if "." in u and u.partition(".")[0] not in info.scope.locals)
+    inside = info.scope.locals - {"self"}
+    outside = (u for u in uses if "." in u and u.partition(".")[0] not in inside)
     asked = {u.rpartition(".")[2] for u in outside if u != "self.training"}
     own = ("type(self)", "self.__class__", cls.scope.name)
     asked |= {n.attr.value for n in descend(test) if type(n) is cst.Attribute and code(n.value) in own}
