@@ -18,7 +18,8 @@ def asked_by(
 
     Of its names only those that are `asked`: what loops and comprehensions count with is none of the statement's.
     """
-    if type(test) is cst.Subscript:
+    whole = isinstance(stmt.node, cst.If) and stmt.node.test is test
+    if type(test) is cst.Subscript and not whole:
         test = test.slice[0].slice  # type: ignore[assignment]  # which item, not what it is an item of
     parts = list(but_for_shapes(test))
     uses = {u for u in _uses(parts, stmt) if asked is None or root(u) in asked}
@@ -36,12 +37,18 @@ def asked_by(
             again = before.number > stmt.number and any(id(a) in loops for a in before.ancestors())
             if before.defs & uses and (again or before.number < stmt.number) and not _opens(before):
                 around = [a for a in before.ancestors() if isinstance(a.node, (cst.If, cst.While))]
+                around += [s for a in before.ancestors() if a.is_loop for s in a.walk() if _ends(s)]
                 made = [p for s in (before, *around) for p in but_for_shapes(own(s))]
                 parts += made
                 uses |= _uses(made, before)
                 left.remove(before)
                 found = True
     return parts, uses
+
+
+def _ends(stmt: Stmt) -> bool:
+    """A condition decides about how many turns a loop takes."""
+    return isinstance(stmt.node, cst.If) and any(isinstance(s.node, (cst.Break, cst.Continue)) for s in stmt.walk())
 
 
 def _opens(stmt: Stmt) -> bool:

@@ -16,11 +16,13 @@ from torch2ms.analysis.values import PART, Value, any_overlap
 
 # questions about shapes and kinds, which stay as they are while one trains
 ATTRIBUTES = frozenset("shape ndim dtype device is_cuda requires_grad".split())
+ASKING = (cst.Attribute, cst.Call, cst.Comparison)
 METHODS = frozenset("size dim numel".split())
 FUNCTIONS = frozenset("len type isinstance hasattr is_tensor torch.is_tensor".split())
 BUILTINS = set(dir(builtins))
 SEQUENTIAL = "torch.nn.Sequential"
 LAYERS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
+HOLDING = ("module", "list", "tuple", "dict")
 PARAMETERS = ("parameter list", "torch.nn.ParameterDict")
 
 
@@ -31,9 +33,14 @@ def chosen(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression,
             if sides := held(node.body, module) ^ held(node.orelse, module):
                 yield node.test, sides
         elif type(node) is cst.Subscript:
-            if moving(node) and (layers := _items(node.value, module.value(node.value)) or _item(module.value(node))):
+            holder, item = module.value(node.value), module.value(node)
+            holds = holder.kind in HOLDING or holder.name in PARAMETERS
+            layers = _items(node.value, holder) if holds else frozenset()
+            if item.kind == "module" and not item.name:  # layers were put into it one by one
+                layers = layers or frozenset(d for d in item.deps if PART in d)
+            if layers and moving(node):
                 yield node, layers
-        elif type(node) is cst.Call and (asked := by_name(node)) is not None:
+        elif type(node) is cst.Call and type(node.func) is cst.Name and (asked := by_name(node)) is not None:
             net = module.value(node.args[0].value)
             if net.kind == "module" and net.place:
                 yield asked, frozenset({net.place})
@@ -104,7 +111,7 @@ def but_for_shapes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """
     if of_shape(node):
         return
-    if any(of_shape(n) for n in descend(node)):
+    if any(n.__class__ in ASKING and of_shape(n) for n in gathered(node)):
         value = type(node) is cst.Attribute or type(node) is cst.Arg
         for child in [node.value] if value else children(node):  # type: ignore[attr-defined]
             yield from but_for_shapes(child)
@@ -153,8 +160,6 @@ def _items(node: cst.BaseExpression, value: Value) -> frozenset[str]:
     """The layers, or the parameters, in a list, tuple or dict of them."""
     if value.kind == "module" or value.name in PARAMETERS:
         return frozenset({value.place} if value.place and value.name in (SEQUENTIAL, *LAYERS, *PARAMETERS) else ())
-    if value.kind not in ("list", "tuple", "dict"):
-        return frozenset()
     held = [v for item in (value.each, *(value.items or ())) if item is not None for v in (item, *(item.items or ()))]
     if any(v.kind == "module" and not v.place for v in held):
         return frozenset({f"{dotted(node)}{PART}>"})
@@ -162,11 +167,6 @@ def _items(node: cst.BaseExpression, value: Value) -> frozenset[str]:
         return frozenset(d for d in value.deps if d[0] not in "@^") if any(map(_trains, held)) else frozenset()
     layers = frozenset(v.place for v in value.items or () if v.place and (v.kind == "module" or _trains(v)))
     return layers if len(layers) > 1 else frozenset()
-
-
-def _item(value: Value) -> frozenset[str]:
-    """What a container holds that layers were put into one by one."""
-    return frozenset(d for d in value.deps if PART in d) if value.kind == "module" and not value.name else frozenset()
 
 
 def _trains(value: Value) -> bool:

@@ -10,7 +10,6 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Stmt
 
 TAKING = frozenset("setattr add_module register_module append insert".split())
 NEAR = 2  # imports that are followed
@@ -34,32 +33,35 @@ def put_in(project: Project) -> list[ClassInfo]:
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk() if scope.name != "__init__" else ():
-                assigns = stmt.node.__class__ is cst.Assign
-                for made in _put(stmt, module) if assigns or stmt.calls else ():
-                    value = module.value(made)
+                node, made = stmt.node, list[cst.BaseExpression]()
+                if type(node) is cst.Assign and type(node.targets[0].target) is not cst.Name:
+                    made += _bound(node, module)
+                for call in stmt.calls:
+                    name = call.func.attr if type(call.func) is cst.Attribute else call.func
+                    if type(name) is cst.Name and name.value in TAKING and call.args:
+                        made += _given(call, module)
+                for value in (module.value(each) for each in made):
                     cls = class_of(value, module, project) if value.kind == "module" else None
                     if cls is not None and cls.method("forward") is not None:
                         found[id(cls)] = cls
     return list(found.values())
 
 
-def _put(stmt: Stmt, module: ModuleInfo) -> list[cst.BaseExpression]:
-    """What a statement puts into a network: as an item, as an attribute, by a call that names it."""
-    node = stmt.node
-    found: list[cst.BaseExpression] = []
-    if type(node) is cst.Assign:
-        for target in (t.target for t in node.targets):
-            every = [e.value for e in target.elements] if type(target) is cst.Tuple else [target]
-            if any(type(t) in (cst.Attribute, cst.Subscript) and _holds(t.value, module) for t in every):  # type: ignore[attr-defined]
-                found += [e.value for e in node.value.elements] if type(node.value) is cst.Tuple else [node.value]
-    for call in stmt.calls:
-        method = type(call.func) is cst.Attribute
-        name = call.func.attr if type(call.func) is cst.Attribute else call.func
-        if type(name) is cst.Name and name.value in TAKING and call.args:
-            holder = call.func.value if type(call.func) is cst.Attribute else call.args[0].value
-            if _holds(holder, module) or not method and module.value(holder).kind == "unknown":
-                found.append(call.args[-1].value)
-    return found
+def _bound(node: cst.Assign, module: ModuleInfo) -> list[cst.BaseExpression]:
+    """What a statement makes an item or an attribute of a network."""
+    for target in (t.target for t in node.targets):
+        every = [e.value for e in target.elements] if type(target) is cst.Tuple else [target]
+        if any(isinstance(t, (cst.Attribute, cst.Subscript)) and _holds(t.value, module) for t in every):
+            return [e.value for e in node.value.elements] if type(node.value) is cst.Tuple else [node.value]
+    return []
+
+
+def _given(call: cst.Call, module: ModuleInfo) -> list[cst.BaseExpression]:
+    """What a call makes a part of a network."""
+    method = type(call.func) is cst.Attribute
+    holder = call.func.value if type(call.func) is cst.Attribute else call.args[0].value
+    unseen = not method and module.value(holder).kind == "unknown"
+    return [call.args[-1].value] if unseen or _holds(holder, module) else []
 
 
 def _holds(node: cst.BaseExpression, module: ModuleInfo) -> bool:

@@ -123,9 +123,12 @@ def _of_branches(
     if info is None or cls is None:
         return
     stmts = list(info.scope.body.walk())
+    branches = [s for s in stmts if s.node.__class__ is cst.If]
+    if not branches:
+        return
     calls = [(s, c, module.value(c.func).place) for s in stmts if not s.blocks for c in s.calls]
     ran = [(s, code(c.func), place) for s, c, place in calls if place and module.value(c.func).kind == "module"]
-    for branch in (s for s in stmts if ran and isinstance(s.node, cst.If)):
+    for branch in branches if ran else ():
         sides = [{(name, place) for s, name, place in ran if s in inner.walk()} for inner in branch.blocks]
         outside = {name for s, name, _ in ran if s not in branch.walk()}
         test = branch.node.test  # type: ignore[union-attr]
@@ -317,6 +320,10 @@ class _Forward:
                     sides = [self.direct(expression_uses(n, stmt), info) for n in (node.body, node.orelse)]
                     found = by_side(node, info.module, self.of_list(info))
                     yield node.test, sides[0] ^ sides[1] | self.behind(found, info)
+                elif type(node) is cst.CompFor and node.ifs:  # `net(x) for net in self.nets if ...`
+                    held = self.direct(expression_uses(node.iter, stmt), info)
+                    layers = {name for name in held if self.parts[name].name in (SEQUENTIAL, *LAYERS)}
+                    yield from ((each.test, layers) for each in node.ifs if layers)
                 elif type(node) is cst.Call and (name := by_name(node)) is not None:
                     layers = self.below(dotted(node.args[0].value), info, whole)
                     for test, _ in tests_of(name, stmt, loops) if layers else ():

@@ -37,15 +37,27 @@ def changes(
         return True
     if type(stmt.node) in (cst.If, cst.While) and info.module.value(test).kind == "tensor":
         return True
+    keys = {constant(n.slice[0].slice.value) for n in nodes if _of_settings(n)}  # type: ignore[attr-defined]
+    if any(project.says(re.compile(rf"\[[\"']{re.escape(str(key))}[\"']\]\s*[-+*/]?=[^=]")) for key in keys):
+        return True
     uses = uses.union(*(s.uses for s in within))
     if given.evaluating and "self.training" in uses:
         return True
-    asked = {u.rpartition(".")[2] for u in uses if u.startswith("self.") and u != "self.training"}
+    inside = info.scope.locals - {"self"}
+    outside = (u for u in uses if "." in u and u.partition(".")[0] not in inside)
+    asked = {u.rpartition(".")[2] for u in outside if u != "self.training"}
     own = ("type(self)", "self.__class__", cls.scope.name)
     asked |= {n.attr.value for n in descend(test) if type(n) is cst.Attribute and code(n.value) in own}
     if any(rebound(attr, cls, project) for attr in asked):
         return True
     return any(_turns(name, info.module) for name in uses if "." not in name and name not in info.scope.locals)
+
+
+def _of_settings(node: cst.CSTNode) -> bool:
+    """`self.cfg["use_bn"]`"""
+    if type(node) is not cst.Subscript or len(node.slice) != 1 or type(node.slice[0].slice) is not cst.Index:
+        return False
+    return isinstance(constant(node.slice[0].slice.value), str)
 
 
 def _helper(call: cst.Call, info: FunctionInfo, cls: ClassInfo, project: Project) -> FunctionInfo | None:
@@ -84,6 +96,8 @@ def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
 
 def _turns(name: str, module: ModuleInfo) -> bool:
     """A name of a module that its loops, or its functions, bind again."""
+    if sum(name in s.defs for s in module.scope.body.stmts) > 1:
+        return True
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
             if type(stmt.node) is cst.Global and any(n.name.value == name for n in stmt.node.names):

@@ -39,16 +39,16 @@ def weights(cls: ClassInfo) -> dict[str, Value]:
 
 def handed(cls: ClassInfo) -> dict[str, Value]:
     """The attributes of the instances of a class that a forward calls, and that it was given: layers, it may be."""
-    init, forward = cls.method("__init__"), cls.method("forward")
+    attrs = [c.attrs for c in reversed(cls.lineage())]
+    held = {n: v for each in attrs for n, v in each.items() if not v.name and v.kind in ("unknown", "module")}
+    init, forward = (cls.method("__init__"), cls.method("forward")) if held else (None, None)
     if init is None or forward is None:
         return {}
     params = set(init.scope.params)
     bound = [(s.node, d) for s in init.scope.body.walk() for d in s.defs if type(s.node) is cst.Assign]
     kept = {d[5:] for node, d in bound if d.startswith("self.") and code(node.value) in params}
     called = {code(c.func)[5:] for s in forward.scope.body.walk() if kept for c in s.calls}
-    held = {name: v for c in reversed(cls.lineage()) for name, v in c.attrs.items()}
-    unseen = {n for n in kept & called if n in held and held[n].kind in ("unknown", "module") and not held[n].name}
-    return {name: held[name] for name in unseen}
+    return {name: held[name] for name in kept & called & held.keys()}
 
 
 def weighted(value: Value, module: ModuleInfo, project: Project) -> bool:
