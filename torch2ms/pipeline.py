@@ -207,7 +207,7 @@ def _translated(
             project.close()
             return {}  # as it was before
         modules = [(path, project.modules[module.name]) for path, module in modules]
-        rules = Rules.load(config.target)
+        rules = Rules.load(config.target, config.device)
         if halfway is not None and not written_out and halfway.in_parts and len(modules) > 1:
             halfway.first, halfway.before = project, snapshot(project)
         plans = plan_project(project, config)
@@ -470,6 +470,6 @@ def _again(text: str, config: Config, path: str, held: frozenset[str]) -> str:
     module = project.add(path, parse(text), text)
     infer(project)
     plan = plan_project(project, config)[module.name]
-    again, _ = translate(project, module, plan, Rules.load(config.target))
+    again, _ = translate(project, module, plan, Rules.load(config.target, config.device))
     project.close()
     return again

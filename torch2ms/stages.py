@@ -42,7 +42,7 @@ def _halves(sources: Mapping[str, str], config: Config, whole: Mapping[str, Resu
     modules = {path: project.add(path, parse(text), text) for path, text in sorted(sources.items())}
     project = understood(project)
     modules = {path: project.modules[module.name] for path, module in modules.items()}
-    rules = Rules.load(config.target)
+    rules = Rules.load(config.target, config.device)
     plans = plan_project(project, config)
     halves = {}
     for path, result in whole.items():

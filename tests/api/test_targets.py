@@ -44,6 +44,23 @@ def test_a_form_with_an_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch)
         assert findings[0].why.startswith("MindSpore 2.9 has no mindspore.ops.softmax")
 
 
+def test_devices_that_pages_of_mindspore_leave_out_are_assumptions() -> None:
+    source = "import torch\nx = torch.ones(3)\ny = torch.lgamma(x) + torch.fft.fft(x).real\n"
+
+    def assumed(device: str) -> dict[str, str]:
+        found = convert_source(source, Config(device=device)).findings
+        return {f.what: f.why for f in found if f.tier.value == "assumed"}
+
+    portable = assumed("portable")
+    assert assumed("CPU") == portable and not any("pages" in why for why in portable.values())
+    assert (
+        "Ascend has it as well: MindSpore's pages name mindspore.ops.lgamma on CPU and GPU only"
+        in assumed("Ascend")["torch.lgamma"]
+    )
+    assert "mindspore.ops.fft on CPU and Ascend only" in assumed("GPU")["torch.fft.fft"]
+    assert "pages" not in assumed("GPU").get("torch.lgamma", "") and "torch.ones" not in assumed("Ascend")
+
+
 def test_unknown_target_is_an_error() -> None:
     with pytest.raises(targets.TargetError, match="no MindSpore 1.9 is known; choose from 2.7, 2.8, 2.9, 2.10"):
         Rules.load("1.9")

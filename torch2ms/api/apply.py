@@ -166,14 +166,18 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
 
 
 def finding_of(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
-    """The finding of a translated use: what it became, on one line."""
+    """The finding of a translated use: what it became, on one line; and what the chosen device must have beyond what
+    MindSpore's pages say."""
     text = code(node)
     shown = " ".join(text.split())
     if "\n" in text and isinstance(node, cst.Call):
         shown = f"{code(node.func)}(...)"
-    if form.tier is Tier.EXACT:
+    where = targets.elsewhere(form.template, rule.device) if rule.device and form.to else ""
+    said = f"{rule.device} has it as well: MindSpore's pages name {where} only" if where else ""
+    if form.tier is Tier.EXACT and not said:
         return Finding(RENAMED, Tier.EXACT, rule.name, shown)
-    return Finding(ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {form.assume or 'the pair was not measured'}")
+    assumed = "" if form.tier is Tier.EXACT else form.assume or "the pair was not measured"
+    return Finding(ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {'; '.join(filter(None, (assumed, said)))}")
 
 
 def _options_alone(call: cst.Call) -> bool:

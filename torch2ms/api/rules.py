@@ -129,6 +129,7 @@ class Rule:
     aliases: tuple[str, ...] = ()
     source: str = field(default="", compare=False)
     target: str = ""  # the MindSpore version to check names for; empty for the one the rules were measured on
+    device: str = ""  # the device to check names for; empty for the one the rules were measured on
 
     @cached_property
     def main(self) -> Form:
@@ -176,9 +177,9 @@ class Rules:
     aliases: dict[str, str]
 
     @classmethod
-    def load(cls, target: str = "2.10") -> Rules:
-        """The rules for a MindSpore version, read once per process."""
-        return _load(targets.check(target))
+    def load(cls, target: str = "2.10", device: str = "portable") -> Rules:
+        """The rules for a MindSpore version and a device, read once per process."""
+        return _load(targets.check(target), "" if device in MEASURED_ON else device)
 
     def find(self, name: str) -> Rule | None:
         """The rule of a torch name, whichever public path it was reached by."""
@@ -188,6 +189,8 @@ class Rules:
                 return self.table[candidate]
         return None
 
+
+MEASURED_ON = ("portable", "CPU")  # elsewhere MindSpore's pages say what there is
 
 _MODULES = (
     (re.compile(r"^torch\.nn\.modules\.\w+\.(\w+(?:\.\w+)?)$"), r"torch.nn.\1"),
@@ -219,7 +222,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _load(target: str) -> Rules:
+def _load(target: str, device: str) -> Rules:
     table: dict[str, Rule] = {}
     aliases = _aliases(rules_dir() / "api" / _ALIASES)
     for path in sorted((rules_dir() / "api").glob("*.toml")):
@@ -228,6 +231,7 @@ def _load(target: str) -> Rules:
         for rule in read_table(path):
             if target != targets.NEWEST:
                 rule = replace(rule, target=target)
+            rule = replace(rule, device=device) if device else rule
             for name in (rule.name, *rule.aliases):
                 if name in table:
                     raise RuleError(f"{path.name}: {name} is already in {table[name].source}")

@@ -1,4 +1,4 @@
-"""Which public names, with which parameters, a MindSpore version has."""
+"""Which public names, with which parameters, a MindSpore version has, and on which devices."""
 
 from __future__ import annotations
 
@@ -53,6 +53,24 @@ def has(target: str, name: str) -> bool:
     if parameters is None:
         return False
     return not keyword or parameters == _HIDDEN or keyword.rstrip("=") in parameters.split(", ")
+
+
+def elsewhere(parsed: Template, device: str) -> str:
+    """The first name of a rule's target that MindSpore's pages give to other devices alone, with those; "" for none."""
+    for name in _asked(parsed.root, parsed):
+        owner, _, leaf = name.rpartition(".")
+        if owner.startswith("mindspore.dataset"):  # pipelines run on the host
+            continue
+        devices = _platforms().get(owner, {}).get(leaf, device)
+        if device not in devices.split(", "):
+            return f"{name} on {' and '.join(devices.split(', '))}"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def _platforms() -> dict[str, dict[str, str]]:
+    table: dict[str, dict[str, str]] = tomllib.loads((rules_dir() / "targets" / "platforms.toml").read_text("utf-8"))
+    return table
 
 
 @lru_cache(maxsize=4)

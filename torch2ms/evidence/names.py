@@ -1,6 +1,7 @@
 """The public names of the installed MindSpore, with their parameters: one file of `rules/targets/` per version.
 
 `python -m torch2ms.evidence.names rules/targets`, by an interpreter that has the version, writes mindspore-X.Y.toml.
+That of the newest version also writes platforms.toml: which names MindSpore's own pages give to some devices only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torch2ms.config import TARGETS
+
 MODULES = (
     "mindspore", "mindspore.amp", "mindspore.common.initializer", "mindspore.communication", "mindspore.dataset",
     "mindspore.dataset.transforms", "mindspore.dataset.vision", "mindspore.experimental.optim",
@@ -22,6 +25,8 @@ MODULES = (
     "mindspore.nn.probability.distribution", "mindspore.ops", "mindspore.runtime", "mindspore.train",
 )  # fmt: skip
 CLASSES = ("mindspore.Tensor", "mindspore.Parameter", "mindspore.nn.Cell")
+PLATFORMS = re.compile(r"Supported Platforms:\s*\n\s*([^\n]+)")
+DEVICES = ("CPU", "GPU", "Ascend")
 HIDDEN = "..."  # the parameters are not told by the signature
 
 
@@ -69,14 +74,33 @@ def document(version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def platforms(version: str) -> str:
+    """The file of names that are documented for some of the devices alone."""
+    made = "by `python -m torch2ms.evidence.names`"
+    lines = [f"# Devices that the pages of MindSpore {version} name, where not all, {made}."]
+    for module in MODULES:
+        told = {name: _devices(getattr(_found(module), name, None)) for name in public_names(module)}
+        some = {name: found for name, found in told.items() if 0 < len(found) < len(DEVICES)}
+        written = [f'{name} = "{", ".join(found)}"' for name, found in some.items()]
+        lines += ["", f'["{module}"]', *written] if some else []
+    return "\n".join(lines) + "\n"
+
+
+def _devices(value: Any) -> list[str]:
+    said = PLATFORMS.search(getattr(value, "__doc__", None) or "")
+    return [device for device in DEVICES if said is not None and f"``{device}``" in said[1]]
+
+
 def main() -> None:
-    """Write the file into the folder named."""
+    """Write the file into the folder named; that of platforms by the newest version alone."""
     import mindspore
 
     version = mindspore.__version__
     short = ".".join(re.split(r"\D+", version)[:2])
     path = Path(sys.argv[1]) / f"mindspore-{short}.toml"
     path.write_text(document(version), encoding="utf-8")
+    if short == TARGETS[-1]:
+        (path.parent / "platforms.toml").write_text(platforms(version), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.patterns import methods
 from torch2ms.wrappers.suites import Suites
