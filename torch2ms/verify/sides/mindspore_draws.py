@@ -189,7 +189,7 @@ class MindSporeDraws:
                 kwargs.update(sampler=RecordedOrder(self.stream, range(len(source))), shuffle=None)
             elif indexed and not args[5:] and isinstance(sampler, dataset.SubsetRandomSampler):
                 kwargs.update(sampler=RecordedOrder(self.stream, [int(i) for i in sampler.indices]))
-            elif indexed and sampler is not None and type(sampler).__name__ == "IndexSampler":  # drawn by the program itself
+            elif indexed and sampler is not None and type(sampler).__name__ == "IndexSampler":  # drawn by the program
                 kwargs.update(sampler=RecordedOrder(self.stream, range(len(sampler))))
             construct(data, source, *args, **kwargs)
 
