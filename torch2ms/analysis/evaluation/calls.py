@@ -369,11 +369,7 @@ def _function(
             bound |= _pass(other, given, receiver, ev)
             value = ev.exchange.returned(other)
             returns = join(returns, value) if returns is not None and value is not None else returns or value
-    depends = {
-        name: value.deps | {value.place} if value.kind in ("module", "object") and value.place
-        else value.deps | (value.owns or NO_DEPS) if value.kind in ("dict", "tuple") else value.deps
-        for name, value in bound.items()
-    }  # fmt: skip
+    depends = {n: _leading_to(v) if v.kind in _LEADING else v.deps for n, v in bound.items()}
     if receiver is not None:
         depends[GIVEN[1:]] = frozenset({GIVEN}) if receiver.place == "self" else receiver.deps
     for place, deps in keeping.follow(info, given.node, receiver, depends) if info.kept else ():
@@ -406,6 +402,18 @@ def _function(
         homeless |= homes
         returns = replace(returns, place=next(iter(homes)))
     return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+
+
+_LEADING = {"module", "object", "dict", "tuple", "list"}
+
+
+def _leading_to(value: Value) -> frozenset[str]:
+    """The places of the caller that what is made of an argument depends on: networks in a list among them."""
+    if value.kind in ("dict", "tuple"):
+        return value.deps | (value.owns or NO_DEPS)
+    if value.kind == "list":
+        return value.deps | {item.place for item in value.items or () if item.kind == "module" and item.place}
+    return value.deps | {value.place} if value.place else value.deps
 
 
 def _kind(cls: ClassInfo) -> str:

@@ -152,11 +152,15 @@ def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     iterated = ev.ev(node.iter)
     name = dotted(node.target)
     grouped = _sets_rates(stmt, name) and not _to_be(stmt, node) and ev.project.says(PARAM_GROUPS)
+    ran = name in ev.uses and any(dotted(c.func) == name for s in stmt.walk() for c in s.calls)
+    asked = name in ev.uses and not ran  # for its parameters, and for nothing that it computes
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)
         if one.kind == "unknown" and iterated.name != LEARNERS:
             one = GROUP if grouped else _of_family(one, called_in(stmt, name) if name else NO_METHODS, ev)
+        if asked and one.kind == "unknown" and one.deps and all(d.startswith("@") for d in one.deps):
+            one = Value("module", owns=one.deps, likely=True)  # whose parameters those of the caller's networks are
         bind(node.target, one, ev)
 
     _loop(stmt, ev, start_turn)

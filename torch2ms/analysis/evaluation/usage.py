@@ -26,6 +26,8 @@ ASKED = {
     *PARAMETERS,
     *NAMED_PARAMETERS,
 }
+GIVING = PARAMETERS | NAMED_PARAMETERS
+OFTEN = ("__init__", "forward")  # most of what networks have: neither gives parameters
 CHANGED = ("cuda", "half", "float", "double", "bfloat16")  # in place, where nobody takes what is returned
 TOLD = ("zero_grad", "step")
 OF_DICTS = ("pop", "get", "items", "keys", "setdefault")
@@ -87,20 +89,22 @@ def givers(project: Project) -> frozenset[str]:
     others: set[str] = set()
     for module in project.modules.values():
         for cls in module.classes.values():
-            for name, info in cls.methods.items():
-                if cls.kind != "module":
-                    others.add(name)
-                elif _gives(info):
-                    found.add(name)
+            if cls.kind != "module":
+                others |= cls.methods.keys()
+            elif len(cls.methods) > 2 and module.has("parameters("):
+                found |= {name for name, info in cls.methods.items() if name not in OFTEN and _gives(info)}
     return frozenset(found - others)
 
 
 def _gives(info: FunctionInfo) -> bool:
     """The method asks for parameters, and returns something."""
-    stmts = list(info.scope.body.walk())
-    called = (call.func for stmt in stmts for call in stmt.calls)
-    asks = any(type(func) is cst.Attribute and func.attr.value in PARAMETERS | NAMED_PARAMETERS for func in called)
-    return asks and any(type(stmt.node) is cst.Return and stmt.node.value is not None for stmt in stmts)
+    asks = returns = False
+    for stmt in info.scope.body.walk():
+        returns |= type(stmt.node) is cst.Return and stmt.node.value is not None
+        for call in stmt.calls:
+            func = call.func
+            asks |= type(func) is cst.Attribute and func.attr.value in GIVING
+    return asks and returns
 
 
 def _collect(scope: Scope, found: dict[int, set[str]], asked: Set[str]) -> None:

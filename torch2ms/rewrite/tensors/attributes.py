@@ -84,7 +84,7 @@ def attribute(
     if own and work.project.says(_FRACTIONS):
         work.tell("T2M601", "LRScheduler.last_epoch", "a Parameter, which may be between two epochs")
         return cst.parse_expression(f"float({code(updated)})")
-    name = "" if stored and work.schedules(receiver) else _ruled(receiver, attr, work)
+    name = "" if stored and (receiver.kind == "scheduler" or attr in COUNTED) else _ruled(receiver, attr, work)
     name = name or _inherited(receiver, attr, work)
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
         todo = "compute it from the parameters of the distribution"
