@@ -27,6 +27,7 @@ from torch2ms.tape.functions.handing import more_than
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.left_out import graphless
 from torch2ms.tape.uses.toggles import by_context
@@ -113,8 +114,9 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
     records = verdicts.records
     steps = [e for e in records.events if e.kind in STEPS]
     number = records.number.get(id(event))  # none of two that were put together
-    if steps and number is not None and not event.lifted:
-        wanted = [o for o in wanted if any(n == number for e in steps for n, _ in records.held(e, o))]
+    if number is not None and not event.lifted:  # gradients that are only looked at move nothing
+        mine = [(o, [e for e in steps if concerns(e, o, records.owners)]) for o in wanted]
+        wanted = [o for o, own in mine if not own or any(n == number for e in own for n, _ in records.held(e, o))]
     left = [*left_out_at_times(event, region, wanted, *around)]
     left += left_out_of_networks(event, region, wanted, steps, *around)
     idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}

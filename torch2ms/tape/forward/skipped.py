@@ -27,6 +27,7 @@ from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.results import at_times
+from torch2ms.tape.forward.tables import in_turn
 from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
@@ -34,9 +35,7 @@ from torch2ms.tape.ledger.beyond import PARAMETERS, handed, weighted_parts, weig
 
 JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
-NAMING = re.compile(
-    r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
-)  # layers are picked without naming one of them
+NAMING = re.compile(r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]")  # layers are picked without naming one
 BEGINNING = re.compile(r"(\w+\.)*init\.\w+_\(")
 BY_NAME = re.compile(r"\bsetattr\(\s*self\b|\.(add|register)_module\(")
 
@@ -49,9 +48,10 @@ def skipped(
         for call in stmt.calls:
             value = module.value(call.func)
             if value.kind == "function":
-                yield from _of_function(call, stmt, given, module, project)
+                around = call, stmt, given, module, project
+                yield from (*_of_function(*around), *in_turn(*around))
             yield from _of_results(call, stmt, given, stmts, module, project)
-            yield from _of_method(call, module, project, wanted)
+            yield from _of_method(call, stmt, given, module, project, wanted)
             inner, names, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
             if inner:
                 inside = given.of(call, stmt, names)
@@ -91,15 +91,19 @@ def _of_results(
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
 
 
-def _of_method(call: cst.Call, module: ModuleInfo, project: Project, wanted: frozenset[str]) -> Iterator[Skipped]:
-    """What another method of a network than its forward never takes of its lists of layers."""
+def _of_method(
+    call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project, wanted: frozenset[str]
+) -> Iterator[Skipped]:
+    """What another method of a network than its forward leaves out at times, or never takes of its lists of layers."""
     net = module.value(call.func.value) if type(call.func) is cst.Attribute else None
     if net is None or net.kind != "module" or not any(overlaps(net.place, w) for w in wanted if net.place):
         return
     cls = class_of(net, module, project)
     info = cls.method(call.func.attr.value) if cls is not None else None  # type: ignore[attr-defined]
     if cls is not None and info is not None:
-        forward = _Forward(cls, info, project, Given(), spelled=dotted(call.func.value))  # type: ignore[attr-defined]
+        params = given.of(call, stmt, info.scope.params, info.scope.node)
+        forward = _Forward(cls, info, project, params, spelled=dotted(call.func.value))  # type: ignore[attr-defined]
+        yield from (left for left in forward.skipped(net.place) if left.changes)
         for inner, _ in forward.reached(info, Given(), ()):
             yield from forward.items(inner, net.place)
 

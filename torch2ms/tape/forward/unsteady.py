@@ -46,11 +46,17 @@ def changes(
     inside = info.scope.locals - {"self"}
     outside = (u for u in uses if "." in u and u.partition(".")[0] not in inside)
     asked = {u.rpartition(".")[2] for u in outside if u != "self.training"}
+    asked |= {n.attr.value for n in nodes if type(n) is cst.Attribute and _of_layer(n, info.module)}
     own = ("type(self)", "self.__class__", cls.scope.name)
     asked |= {n.attr.value for n in descend(test) if type(n) is cst.Attribute and code(n.value) in own}
     if any(rebound(attr, cls, project) for attr in asked):
         return True
     return any(_turns(name, info.module) for name in uses if "." not in name and name not in info.scope.locals)
+
+
+def _of_layer(node: cst.Attribute, module: ModuleInfo) -> bool:
+    """`layer.skip`, where a loop goes through layers."""
+    return type(node.value) is cst.Name and module.value(node.value).kind == "module"
 
 
 def _of_settings(node: cst.CSTNode) -> bool:
