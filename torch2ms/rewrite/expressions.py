@@ -290,7 +290,8 @@ class Expressions(Positions):
             return self.work.planned(original, updated)
         if self.mixed:
             return updated
-        updated = compared.by_name(original, updated, self.module, self.work.project)
+        if updated.comparisons[0].comparator is not original.comparisons[0].comparator:
+            updated = compared.by_name(original, updated, self.module, self.work.project)
         return named.compared(original, updated, self.work)
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:

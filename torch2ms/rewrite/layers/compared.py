@@ -110,9 +110,11 @@ def findable_partial(rule: Rule, outcome: Outcome, original: cst.Call, updated: 
 def by_name(original: cst.Comparison, updated: cst.Comparison, module: ModuleInfo, project: Project) -> cst.Comparison:
     """`optimizer_class == Adam` of a class that several files have, each its own: by its name."""
     last = updated.comparisons[-1]
-    asked, place = original.comparisons[-1].comparator, dotted(original.left)
     same = len(updated.comparisons) == 1 and isinstance(last.operator, SAME[:4])
-    if not same or not place or not isinstance(last.comparator, cst.Name) or last.comparator.value not in table():
+    if not same or type(last.comparator) is not cst.Name or last.comparator.value not in table():
+        return updated
+    asked = original.comparisons[-1].comparator
+    if not dotted(original.left):
         return updated
     value, short = module.value(asked), last.comparator.value
     if value.kind != "api" or module.value(original.left).kind == "api":
