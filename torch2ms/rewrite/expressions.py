@@ -16,7 +16,7 @@ from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
-from torch2ms.rewrite.layers import attention, chosen, derived
+from torch2ms.rewrite.layers import attention, chosen, compared, derived
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.keywords import complete, positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
@@ -288,7 +288,11 @@ class Expressions(Positions):
     def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
             return self.work.planned(original, updated)
-        return updated if self.mixed else named.compared(original, updated, self.work)
+        if self.mixed:
+            return updated
+        if updated.comparisons[0].comparator is not original.comparisons[0].comparator:
+            updated = compared.by_name(original, updated, self.module, self.work.project)
+        return named.compared(original, updated, self.work)
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         if self.mixed or id(original) in self.stored_back:

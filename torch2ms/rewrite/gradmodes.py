@@ -60,14 +60,23 @@ def closed(
         certain = _certain(here)
         for name in _kept(stmts, writer.module):
             if name in certain:
-                stopped = _stopped(name, stmts, writer)
-                last = name.rpartition(".")[2]
-                text = f"if hasattr(self, {last!r}):\n    {stopped}" if _of_some(name, writer) else stopped
-                nodes += writer.text(text)
+                stopped, there = _stopped(name, stmts, writer), _there(name, writer)
+                nodes += writer.text(f"if {there}:\n    {stopped}" if there else stopped)
         for text in refilled(here, writer):
             writer.needs.add("without_gradient")
             nodes += writer.text(text)
     return nodes, layout.comments_only(footer)
+
+
+def _there(name: str, writer: Writer) -> str:
+    """A test whether the place is there: methods of several classes may run, and objects of several be held."""
+    held, _, last = name.rpartition(".")
+    if _of_some(name, writer):
+        return f"hasattr(self, {last!r})"
+    if not held.startswith("self."):
+        return ""
+    outer = _there(held, writer)
+    return f"{outer} and hasattr({held}, {last!r})" if outer else f"hasattr({held}, {last!r})"
 
 
 def _of_some(name: str, writer: Writer) -> bool:
@@ -82,7 +91,8 @@ def _of_some(name: str, writer: Writer) -> bool:
 def _stopped(name: str, stmts: list[Stmt], writer: Writer) -> str:
     """The place is bound to what it held, without its graph; the operator knows tensors and plain containers only."""
     held = [i.out[name] for stmt in stmts for i in stmt.walk() if name in i.defs and name in i.out]
-    if held and (held[-1].kind in RECORDS and held[-1].keys is not None or held[-1].kind == "object"):
+    of_objects = held and (held[-1].kind == "object" or held[-1].name == "of object")
+    if held and (held[-1].kind in RECORDS and held[-1].keys is not None or of_objects):
         known = True
     else:
         known = not (held and held[-1].kind in ("list", "dict")) and _has_fields(name, writer)
@@ -107,7 +117,7 @@ def _kept(stmts: list[Stmt], module: ModuleInfo) -> list[str]:
         for place in sorted(d for d in inner.defs if d.strip("_") and not d.endswith(".data")):  # nobody reads `_`
             value = inner.out.get(place)
             record = value is not None and value.kind == "object" and bool(value.keys) and bool(value.deps)
-            if value is None or counts(value):
+            if value is None or counts(value) or "." in place and value.kind == "unknown" and not value.deps:
                 continue
             if record or value.kind in TENSORS and value.name not in NUMBERS:
                 names.setdefault(place)

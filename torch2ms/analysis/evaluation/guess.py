@@ -42,7 +42,7 @@ ANNOTATIONS = {
 # a thing that belongs to one of these, or says something about it: `optimizer_kwargs`, `model_name`, `opt_state`
 _ABOUT = re.compile(
     r"_(hooks?|states?|config|cfg|name|type|params|args|kwargs|class|cls|factory|idx|dict|path|settings|defaults|dims?|sizes?|"
-    r"shapes?|widths?|depths?)$"
+    r"shapes?|widths?|depths?|archs?|architectures?|specs?)$"
 )
 
 

@@ -15,6 +15,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import Outcome, Rule, full_value
+from torch2ms.api.definitions import table
 from torch2ms.findings import Finding, Tier
 
 ASKING = re.compile(r"(?<![\w.])type\(|__class__")
@@ -104,6 +105,25 @@ def findable_partial(rule: Rule, outcome: Outcome, original: cst.Call, updated: 
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if kept else cst.MaybeSentinel.DEFAULT
     return replace(named, node=updated.with_changes(args=[cst.Arg(named.node, comma=comma), *kept]))
+
+
+def by_name(original: cst.Comparison, updated: cst.Comparison, module: ModuleInfo, project: Project) -> cst.Comparison:
+    """`optimizer_class == Adam` of a class that several files have, each its own: by its name."""
+    last = updated.comparisons[-1]
+    same = len(updated.comparisons) == 1 and isinstance(last.operator, SAME[:4])
+    if not same or type(last.comparator) is not cst.Name or last.comparator.value not in table():
+        return updated
+    asked = original.comparisons[-1].comparator
+    if not dotted(original.left):
+        return updated
+    value, short = module.value(asked), last.comparator.value
+    if value.kind != "api" or module.value(original.left).kind == "api":
+        return updated
+    if sum(value.name.rpartition(".")[2] in m.source for m in project.modules.values()) < 2:
+        return updated
+    equal = cst.Equal() if isinstance(last.operator, (cst.Equal, cst.Is)) else cst.NotEqual()
+    left, right = (cst.parse_expression(f"{name}.__name__") for name in (code(updated.left), short))
+    return updated.with_changes(left=left, comparisons=[last.with_changes(operator=equal, comparator=right)])
 
 
 def _named(rule: Rule, name: str, project: Project) -> Outcome:

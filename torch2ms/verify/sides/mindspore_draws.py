@@ -15,7 +15,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import dataset, ops
+from mindspore import dataset, nn, ops
 from mindspore.common import initializer
 from mindspore.ops import operations as P
 
@@ -220,6 +220,20 @@ class MindSporeDraws:
             random.setstate(python)
 
         ms.set_seed = ms.common.set_seed = set_seed
+        for base in (nn.LSTM.__base__, nn.LSTMCell.__base__):  # they draw their first weights from NumPy's own stream
+            base.__init__ = _beside(base.__init__)
+
+
+def _beside(make: Callable[..., None]) -> Callable[..., None]:
+    """The same constructor, which leaves NumPy's stream to the program."""
+
+    @functools.wraps(make)
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        state = np.random.get_state()
+        make(*args, **kwargs)
+        np.random.set_state(state)
+
+    return __init__
 
 
 class RecordedOrder(dataset.Sampler):  # type: ignore[misc]
