@@ -383,7 +383,8 @@ def test_a_decorator_above_forward() -> None:
         def forward(self, x):
             return x
     """
-    assert '@partial(ms.amp.auto_mixed_precision, amp_level="auto", dtype=ms.float16)' in translated(body)
+    mixed = 'autocast_fn = ms.amp.auto_mixed_precision(autocast_fn, amp_level="auto", dtype=ms.float16)'
+    assert in_order(translated(body), "def construct(self, x):", mixed, "return autocast_fn(x)")
 
 
 def test_precision_switched_off() -> None:

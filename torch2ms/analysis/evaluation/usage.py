@@ -15,6 +15,7 @@ from torch2ms.analysis.evaluation.methods import NAMED_PARAMETERS, PARAMETERS
 from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import AROUND, Value
 
 ASKED = {
@@ -26,6 +27,7 @@ ASKED = {
     *PARAMETERS,
     *NAMED_PARAMETERS,
 }
+OPTIMIZERS = frozenset("Adadelta Adagrad Adam AdamW Adamax ASGD NAdam RAdam RMSprop Rprop SGD".split())
 GIVING = PARAMETERS | NAMED_PARAMETERS
 OFTEN = ("__init__", "forward")  # most of what networks have: neither gives parameters
 CHANGED = ("cuda", "half", "float", "double", "bfloat16")  # in place, where nobody takes what is returned
@@ -107,12 +109,29 @@ def _gives(info: FunctionInfo) -> bool:
     return asks and returns
 
 
+def _trained(call: cst.Call, scope: Scope) -> set[str]:
+    """What is called with inputs, and gives an optimizer its parameters by a method: `SGD(base.optim_groups())`."""
+    given: list[cst.CSTNode] = [call.args[0].value]
+    if type(call.args[0].value) is cst.Name:
+        name = call.args[0].value.value
+        given = [s.node.value for s in scope.body.walk() if name in s.defs and type(s.node) is cst.Assign]
+    asked = [n for node in given for n in descend(node) if type(n) is cst.Call and type(n.func) is cst.Attribute]
+    places = {dotted(n.func.value) for n in asked if all(a.keyword is not None for a in n.args)}  # type: ignore[attr-defined]
+    if not places - {"", "self"}:
+        return set()
+    around = [scope, *(scope.cls.walk() if scope.cls is not None else ())]
+    called = {dotted(c.func) for each in around for s in each.body.walk() for c in s.calls}
+    return places & called - {"self"}
+
+
 def _collect(scope: Scope, found: dict[int, set[str]], asked: Set[str]) -> None:
     """What a scope and the scopes inside it use so, by the scope that uses it or owns the name."""
     own = found.setdefault(id(scope), set())
     for stmt in scope.body.walk():
         for call in stmt.calls:
             method = call.func.attr.value if type(call.func) is cst.Attribute else ""
+            if (method or type(call.func) is cst.Name and call.func.value) in OPTIMIZERS and call.args:
+                own |= _trained(call, scope)
             if method in asked and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
                 own.add(place)
                 if "." in place:
