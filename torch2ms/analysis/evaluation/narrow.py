@@ -25,6 +25,7 @@ BASES = {
     "torch.nn.modules.conv._ConvNd": "torch.nn.Conv2d",
 }  # what several layers are, for which one of them stands
 CONTAINERS = ("list", "tuple", "dict")  # what a function that calls itself for every item is given as well
+LAYER_BY_LAYER = ("modules", "children")
 KINDS = {
     "torch.Tensor": "tensor",
     "torch.nn.Module": "module",
@@ -47,7 +48,26 @@ def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
     if held.kind not in ("unknown", *CONTAINERS, kind) or not kind or (held.kind == kind and held.name):
         return {}
     name = classes[0] if kind == "module" and classes[0] not in KINDS else ""
-    return {place: Value(kind, name, deps=held.deps, place=held.place or place, likely=False)}
+    found = {place: Value(kind, name, deps=held.deps, place=held.place or place, likely=False)}
+    for other in _beside(place, ev) if name else ():
+        known = ev.env.get(other, UNKNOWN)
+        if known.kind == "unknown" or known.kind == "module" and not known.name:
+            found[other] = Value(kind, name, deps=known.deps, place=known.place or other, likely=True)
+    return found
+
+
+def _beside(place: str, ev: Evaluator) -> list[str]:
+    """What stands for the same layer of networks that are built alike: `for m0, m1 in zip(net.modules(), new.modules())`."""
+    scope = ev.function.scope if ev.function is not None else ev.module.scope
+    for node in (s.node for s in scope.body.walk() if type(s.node) is cst.For and place in s.defs):
+        call, target = node.iter, node.target
+        if type(call) is not cst.Call or dotted(call.func) != "zip" or not isinstance(target, (cst.Tuple, cst.List)):
+            continue
+        methods = [a.value.func for a in call.args if type(a.value) is cst.Call]
+        alike = all(type(m) is cst.Attribute and m.attr.value in LAYER_BY_LAYER for m in methods)
+        if alike and len(methods) == len(call.args):
+            return [name for e in target.elements if (name := dotted(e.value)) and name != place]
+    return []
 
 
 def itself(node: cst.BaseExpression) -> str | None:
