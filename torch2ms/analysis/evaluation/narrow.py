@@ -57,7 +57,7 @@ def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
 
 
 def _beside(place: str, ev: Evaluator) -> list[str]:
-    """What stands for the same layer of networks that are built alike: `for m0, m1 in zip(net.modules(), new.modules())`."""
+    """What stands for the same layer of a network built alike: `for m0, m1 in zip(net.modules(), new.modules())`."""
     scope = ev.function.scope if ev.function is not None else ev.module.scope
     for node in (s.node for s in scope.body.walk() if type(s.node) is cst.For and place in s.defs):
         call, target = node.iter, node.target
