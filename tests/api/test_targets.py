@@ -61,6 +61,20 @@ def test_devices_that_pages_of_mindspore_leave_out_are_assumptions() -> None:
     assert "pages" not in assumed("GPU").get("torch.lgamma", "") and "torch.ones" not in assumed("Ascend")
 
 
+def test_candidates_for_a_device() -> None:
+    source = "import torch\nm = torch.rand(3, 3)\nx = torch.inverse(m)\ny = m.median()\nz = torch.randperm(4)\n"
+    measured = convert_source(source, Config()).text
+    assert "ops.inverse(m)" in measured and "mint" not in measured
+    assert (
+        convert_source(source, Config(device="CPU")).text
+        == convert_source(source, Config(device="GPU")).text
+        == measured
+    )
+    found = convert_source(source, Config(device="Ascend"))
+    assert all(text in found.text for text in ("mint.inverse(m)", "mint.median(m)", "mint.randperm(4)"))
+    assert all(f.tier.value == "assumed" for f in found.findings if "mint." in f.why)
+
+
 def test_unknown_target_is_an_error() -> None:
     with pytest.raises(targets.TargetError, match="no MindSpore 1.9 is known; choose from 2.7, 2.8, 2.9, 2.10"):
         Rules.load("1.9")

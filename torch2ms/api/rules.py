@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
+_FORM_KEYS = {"sig", "to", "on", "drop", "returns", "evidence", "assume", "refuse", "todo"}
 _RULE_KEYS = _FORM_KEYS | {
     "when",
     "alias",
@@ -81,6 +81,7 @@ class Form:
     assume: str = ""
     refuse: str = ""
     todo: str = ""
+    on: tuple[str, ...] = ()  # the devices that it is for, where others have another form
     uses: tuple[str, ...] = ()  # parameters that a function of `hard` wrote into the target itself
 
     @cached_property
@@ -231,7 +232,9 @@ def _load(target: str, device: str) -> Rules:
         for rule in read_table(path):
             if target != targets.NEWEST:
                 rule = replace(rule, target=target)
-            rule = replace(rule, device=device) if device else rule
+            if device or any(form.on for form in rule.forms):
+                forms = tuple(form for form in rule.forms if not form.on or device in form.on)
+                rule = replace(rule, device=device, forms=forms)
             for name in (rule.name, *rule.aliases):
                 if name in table:
                     raise RuleError(f"{path.name}: {name} is already in {table[name].source}")
@@ -387,7 +390,9 @@ def _form(keys: dict[str, Any], condition: str) -> Form:
     unknown = set(keys) - _FORM_KEYS
     if unknown:
         raise ValueError(f"unknown keys {sorted(unknown)}")
-    return Form(**{**keys, "drop": tuple(keys.get("drop", ())), "condition": condition})
+    return Form(
+        **{**keys, "drop": tuple(keys.get("drop", ())), "on": tuple(keys.get("on", ())), "condition": condition}
+    )
 
 
 def _method_form(form: Form, to: str | None) -> Form:
