@@ -53,7 +53,7 @@ OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
 TURNED_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|"
-                   r"is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*checkpoint\w*\(")  # fmt: skip
+                   r"is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*\bcheckpoint\w*\(")  # fmt: skip
 CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
@@ -298,9 +298,14 @@ class ModuleFacts(Facts):
 
     @property
     def records_always(self) -> bool:
-        """No source turns gradients off, or the file asks for them only to run parts of a forward again for them."""
-        again = len(RERUN.findall(self.module.source)) == self.module.source.count("is_grad_enabled()")
-        return again or not self.project.says(TURNED_OFF)
+        """No source turns gradients off."""
+        return not self.project.says(TURNED_OFF)
+
+    @property
+    def asked_to_rerun(self) -> bool:
+        """The file asks whether gradients are on only to run parts of a forward again for them, each time."""
+        asked = self.module.source.count("is_grad_enabled()")
+        return 0 < asked == len(RERUN.findall(self.module.source))
 
     @property
     def second_names(self) -> bool:

@@ -41,7 +41,7 @@ def misfit(region: Region, events: list[Event], module: ModuleInfo, project: Pro
         for stmt, home in reached(before, module, project):
             if id(stmt) not in own and stmt.block.scope is around:  # of the same name as a network's forward
                 continue
-            if any(id(stmt) not in own or not _selected(node) for node in _by_number(stmt, home)):
+            if any(id(stmt) not in own or not _selected(node, home) for node in _by_number(stmt, home)):
                 return NUMBER
     return ""
 
@@ -49,7 +49,7 @@ def misfit(region: Region, events: list[Event], module: ModuleInfo, project: Pro
 def selecting(region: Region, module: ModuleInfo) -> dict[int, str]:
     """How a forward that runs inside of another one writes `x[i]`."""
     stmts = (s for stmt in region.all for s in stmt.walk())
-    return {id(node): _selected(node) for stmt in stmts for node in _by_number(stmt, module)}
+    return {id(node): _selected(node, module) for stmt in stmts for node in _by_number(stmt, module)}
 
 
 def _by_number(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.Subscript]:
@@ -63,9 +63,10 @@ def _by_number(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.Subscript]:
                 yield node
 
 
-def _selected(node: cst.Subscript) -> str:
+def _selected(node: cst.Subscript, module: ModuleInfo) -> str:
     """The same element of a tensor that has a name, by a number that is written or has a name; "" for others."""
     index = node.slice[0].slice
     place, number = dotted(node.value), code(index.value) if isinstance(index, cst.Index) else ""
-    plain = isinstance(index, cst.Index) and (dotted(index.value) or type(constant(index.value)) is int)
+    plain = isinstance(index, cst.Index) and (module.value(index.value).kind == "int" if dotted(index.value)
+                                              else type(constant(index.value)) is int)  # fmt: skip
     return f"mint.select({place}, 0, {number})" if place and plain and len(node.slice) == 1 else ""
