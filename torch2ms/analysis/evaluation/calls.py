@@ -65,6 +65,7 @@ REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
+OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # methods of schedules of rates, by what they take at most
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
 
@@ -123,6 +124,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
     name = func.attr.value
     if receiver.kind == "none":  # bound to something else by then: a global that a function sets
         receiver = replace(receiver, kind="unknown")
+    if receiver.kind == "scheduler" and receiver.likely and len(given.args) > OF_RATES.get(name, 0):
+        receiver = ev.memo[id(func.value)] = Value("unknown", place=receiver.place)  # it schedules noise, or jobs
     record = receiver.kind == "tuple" and receiver.keys is not None
     if record or receiver.kind in ("object", "module", "class", "modulefile"):
         cls = class_of(receiver, ev.module, ev.project)
