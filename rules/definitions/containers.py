@@ -37,6 +37,32 @@ class FunctionCell(nn.Cell):
         return self.function(*args, **kwargs)
 
 
+class OptionalCellList(nn.Cell):
+    """Cells by number as in a CellList, which takes no None in place of one."""
+
+    def __init__(self, cells=()):
+        super().__init__()
+        self.count = 0
+        for cell in cells:
+            self.append(cell)
+
+    def append(self, cell):
+        self.count += 1
+        self[-1] = cell
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        return iter([self[place] for place in range(self.count)])
+
+    def __getitem__(self, place):
+        return getattr(self, str(range(self.count)[place]))
+
+    def __setitem__(self, place, cell):
+        setattr(self, str(range(self.count)[place]), cell)
+
+
 class ModuleDict(nn.Cell):
     """Cells under names of their own, SequentialCells and CellLists among them, which nn.CellDict refuses."""
 

@@ -84,8 +84,10 @@ def as_int(value: Value) -> cst.BaseExpression:
 
 
 def flag(value: Value) -> cst.BaseExpression:
-    """A flag that may be written as None, which MindSpore's layers do not take for False."""
+    """A flag that may be written as None or as a number, which MindSpore's layers take for no flag."""
     node = _single(value)
+    if isinstance(node, cst.Integer):
+        return cst.Name(str(bool(node.evaluated_value)))
     return cst.Name("False") if isinstance(node, cst.Name) and node.value == "None" else node
 
 

@@ -348,11 +348,24 @@ def cell_list(use: Use) -> Choice:
     """`nn.ModuleList([...])`."""
     if _named_losses(use):
         return Choice("nn.CellList({modules|listed|celled|each_celled})")
+    node = use.node("modules")
+    if isinstance(node, (cst.List, cst.Tuple)) and _has_gaps(node, use):
+        return Choice("OptionalCellList({modules|celled})")
     return Choice(f"nn.CellList({{modules|listed|celled{_as_list(use)}}})")
+
+
+def _has_gaps(node: cst.BaseExpression, use: Use) -> bool:
+    """Something among the layers is None, or is where a condition has it so."""
+    layers = [layer for layer in _layers(node) if isinstance(layer, cst.Name)]
+    return any(n.value == "None" or use.facts.kind(n) in ("module", "none") and use.facts.nothing(n) for n in layers)
 
 
 def appended(use: Use) -> Choice:
     """`layers.append(layer)`: a loss that is a function in MindSpore becomes a cell, under its name as well."""
+    node = use.node("module")
+    if node is not None and any(isinstance(layer, cst.Name) and layer.value == "None" for layer in _layers(node)):
+        why, todo = "MindSpore's CellList takes no None", "keep a list of which layers there are, or append nn.Identity()"
+        return Choice(refuse=why, todo=todo)
     return Choice(f"{{self}}.append({{module|{_one(use, 'module')}}})")
 
 

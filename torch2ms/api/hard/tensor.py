@@ -56,7 +56,8 @@ def to(use: Use) -> Choice:
     if use.passed("other"):
         return _converted(use, "{other}.dtype", use.dtype("other"))
     first = use.kind("target")
-    if first == "dtype" and use.dtype("target") == use.dtype("self") and not use.given("copy"):
+    same = use.dtype("target") == use.dtype("self") != ""  # two that are not known may differ
+    if first == "dtype" and same and not use.given("copy"):
         return Choice("{self}", returns="same")  # torch gives the very tensor, whose changes are seen through it
     if first == "dtype":
         return _converted(use, "{target}", use.dtype("target"))
