@@ -60,6 +60,10 @@ class Facts:
         """Whether a place may hold None."""
         return False
 
+    def left_empty(self, node: cst.Name) -> bool:
+        """Whether something binds a name to None."""
+        return False
+
     def varied(self, node: cst.BaseExpression) -> bool:
         """Whether a gradient flows into it, or may."""
         return False

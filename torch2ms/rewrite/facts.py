@@ -26,7 +26,7 @@ GIVEN_DECAY = re.compile(r"\bweight_decay\s*=")
 LOADED_STATE = re.compile(r"opt\w*\.load_state_dict\(")  # another optimizer's decay comes along
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
-SPARSE = re.compile(r"\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
+SPARSE = re.compile(r"\bsparse\s*=\s*(?!False)|\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
 GROWING = ("append", "extend")
 SAMPLED = re.compile(r"""(?<!\w)sampler\s*=(?!=)|["']sampler["']""")  # a loader's own
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
@@ -190,6 +190,12 @@ class ModuleFacts(Facts):
         bound = [s.node.value if isinstance(s.node, cst.Assign) else None for s in stmts]
         return not bound or any(value is None or _may_be_none(value) for value in bound)
 
+    def left_empty(self, node: cst.Name) -> bool:
+        """Whether something binds the name to None, or does under a condition."""
+        stmts = (s.node for scope in self.module.scope.walk() for s in scope.body.walk() if node.value in s.defs)
+        assigned = (n.value for n in stmts if isinstance(n, cst.Assign) and not isinstance(n.value, cst.Tuple))
+        return any(_may_be_none(value) for value in assigned)
+
     def omitted(self, node: cst.Name) -> bool:
         """A parameter of the function around it that callers may leave out, with None for its default."""
         for scope in self.module.scope.walk():
@@ -239,7 +245,7 @@ class ModuleFacts(Facts):
 
     @property
     def only_dense(self) -> bool:
-        """The project makes no sparse tensors, which are dense ones in MindSpore and cannot be told from others."""
+        """The project makes no sparse tensors or gradients, which are dense ones in MindSpore and cannot be told from others."""
         return not self.project.says(SPARSE)
 
     @property

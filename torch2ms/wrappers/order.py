@@ -67,6 +67,7 @@ from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.spelled import aliased, spelled
 from torch2ms.wrappers.starred import starred
+from torch2ms.wrappers.static import static
 from torch2ms.wrappers.stepped import stepped
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.stretches import stretches
@@ -93,6 +94,7 @@ SPELLINGS: tuple[Pass, ...] = (
     rearranged,
     cast_inside,
     starred,
+    static,
     in_the_call,  # before functions that change their tensor are methods
     spelled,
     outdated,

@@ -357,7 +357,7 @@ def cell_list(use: Use) -> Choice:
 def _has_gaps(node: cst.BaseExpression, use: Use) -> bool:
     """Something among the layers is None, or is where a condition has it so."""
     layers = [layer for layer in _layers(node) if isinstance(layer, cst.Name)]
-    return any(n.value == "None" or use.facts.kind(n) in ("module", "none") and use.facts.nothing(n) for n in layers)
+    return any(n.value == "None" or use.facts.left_empty(n) for n in layers)
 
 
 def appended(use: Use) -> Choice:
