@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.shown import taken
-from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.rewrite.inplace.chains import is_change
@@ -149,13 +149,22 @@ def _plain(node: cst.Subscript, module: ModuleInfo) -> bool:
 
 
 def _named(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
-    found = set()
+    around = _around(stmt)
+    found = _given(name, scope, module, depth) if name in scope.params and depth else set()
     for other in scope.body.walk():
         if name in other.defs and other.number <= stmt.number and other is not stmt:
+            if isinstance(other.node, cst.Assign) and any(other.block is block for block in around):
+                found.clear()  # what it held before is gone, whichever way leads here
             found.add(_bound(name, other, scope, module, depth))
-    if name in scope.params and depth:
-        found |= _given(name, scope, module, depth)
     return next((sort for sort in (LOST, VIEW, PART) if sort in found), WHOLE)
+
+
+def _around(stmt: Stmt) -> list[Block]:
+    """The blocks that a statement stands in, inside its function."""
+    blocks = [stmt.block]
+    while (owner := blocks[-1].owner) is not None and owner.block.scope is stmt.block.scope:
+        blocks.append(owner.block)
+    return blocks
 
 
 def _given(name: str, scope: Scope, module: ModuleInfo, depth: int) -> set[str]:
