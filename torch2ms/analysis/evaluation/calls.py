@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
-from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
 from torch2ms.analysis.evaluation.bound_later import bound_later
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
@@ -22,6 +22,7 @@ from torch2ms.analysis.evaluation.methods import (
     NAMED_PARAMETERS,
     PARAMETERS,
     RETURNING_SELF,
+    kept_methods,
     learn,
     learn_argument,
     module_method,
@@ -136,8 +137,9 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
             return _applied(cls, given, ev)
-        if cls is not None and ev.exchange.attribute(cls, name) is not None:
-            return _called(target, given, ev)
+        if cls is not None and (held := ev.exchange.attribute(cls, name)) is not None:
+            back = [_function(one, given, ev, receiver) for one in kept_methods(held, cls)]
+            return reduce(join, back) if back else _called(target, given, ev)
     if receiver.kind == "builtin_super" and ev.cls is not None:
         for parent in ev.cls.parents:
             method = parent.method(name)
@@ -435,6 +437,8 @@ def _pass(
     places = {value.place: name for name, value in bound.items() if value.place}
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
+    if receiver is not None and receiver.place == "self":
+        places = seen_by_both(bound, ev) | places
     for name, value in bound.items():
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)

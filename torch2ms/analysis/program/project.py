@@ -470,7 +470,11 @@ class Project:
         if found is not None:
             return found
         home = self.modules.get(owner) or self.by_suffix(owner)
-        return self._member(home, last, depth) if home is not None else None
+        if home is not None:
+            return self._member(home, last, depth)
+        outer = self._find(owner, module, depth + 1)  # a class with a class in it: `Trainer.Stepper`
+        inner = outer.module.classes.get(last) if isinstance(outer, ClassInfo) else None
+        return inner if inner is not None and inner.scope.parent is outer.scope else None
 
     def by_suffix(self, name: str) -> ModuleInfo | None:
         """A module imported by a path relative to some folder of the converted set."""
