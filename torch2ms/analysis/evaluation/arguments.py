@@ -112,9 +112,8 @@ def _with_parts(value: Value) -> Value:
     return value.with_deps(value.deps.union(*layers))
 
 
-def seen_by_both(bound: dict[str, Value], ev: Evaluator) -> dict[str, str]:
-    """The networks in objects that a method hands to another of the same object, which has its own names for them."""
-    held = [v for value in bound.values() if value.kind == "object" for v in entries(value).values()]
-    nets = [v.place for v in held if v.kind == "module" and v.place]
+def seen_by_both(handed: Value, ev: Evaluator) -> dict[str, str]:
+    """The networks in an object that a method hands to another of its own object, which has names for them, too."""
+    nets = [v.place for v in entries(handed).values() if v.kind == "module" and v.place]
     kept = {p for p in nets if ev.cls is not None and (own := ev.exchange.attribute(ev.cls, p)) and own.place == p}
     return {place: place for place in nets if place in kept or place.startswith("self.")}

@@ -113,7 +113,5 @@ def learn_argument(node: cst.Call, args: list[Value], name: str, ev: Evaluator) 
 
 def kept_methods(held: Value, cls: ClassInfo) -> list[FunctionInfo]:
     """What `self.act()` may run where the object keeps methods of its own: `self.act = self.explore`, or another."""
-    if held.kind != "method":
-        return []
     found = [cls.known(one.name) if one.place == "self" else None for one in choices(held)]
     return [info for info in found if info is not None] if None not in found else []

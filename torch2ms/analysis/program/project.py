@@ -469,12 +469,10 @@ class Project:
         found = self.modules.get(name) or self.by_suffix(name)
         if found is not None:
             return found
-        home = self.modules.get(owner) or self.by_suffix(owner)
-        if home is not None:
+        if (home := self.modules.get(owner) or self.by_suffix(owner)) is not None:
             return self._member(home, last, depth)
-        outer = self._find(owner, module, depth + 1)  # a class with a class in it: `Trainer.Stepper`
-        inner = outer.module.classes.get(last) if isinstance(outer, ClassInfo) else None
-        return inner if inner is not None and inner.scope.parent is outer.scope else None
+        outer = self._member(module, owner, depth) if "." not in owner else None  # `Trainer.Stepper`
+        return outer.inner(last) if isinstance(outer, ClassInfo) else None
 
     def by_suffix(self, name: str) -> ModuleInfo | None:
         """A module imported by a path relative to some folder of the converted set."""

@@ -282,7 +282,7 @@ def write_handed_cut(writer: Writer, call: Call) -> str:
     weights = f", weights={joined([weights_of(o) for o in early.others])}" if again else ""
     line = Text(f"{head}, {direct}{tail} = ms.vjp({function.name}, {inputs}{weights}{aux})")
     item = "[0]" if len(early.names) == 1 else ""
-    back = [Text(f"return {early.playback}({direct}(cotangent){item})")]
+    back: list[Item] = [Text(f"return {early.playback}({direct}(cotangent){item})")]
     if again:
         added = "tuple(a + b for a, b in zip(grads, direct_grads))"
         back = [Text(f"input_grads, direct_grads = {direct}(cotangent)"),
