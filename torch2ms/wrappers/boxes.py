@@ -103,7 +103,7 @@ def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
 
 
 def bound(node: object) -> list[tuple[str, str]]:
-    """The places that an assignment binds, with those that they are bound to: `nets, optims = self.nets, self.optims`."""
+    """The places that an assignment binds, with what each is bound to: `nets, optims = self.nets, self.optims`."""
     both = parts(node)
     if both is None:
         return []
