@@ -22,6 +22,7 @@ from torch2ms.analysis.values import Value, replace
 
 NOTHING: frozenset[str] = frozenset()
 DEEPEST = 20  # functions that are run for their callers, one inside the other
+GIVING = (cst.Assign, cst.AnnAssign, cst.ClassDef)  # what gives the class it stands in an attribute
 ROUNDS = 5  # kinds travel one call further each round; five reach through a driver, two constructors and a helper
 
 
@@ -93,7 +94,7 @@ class _Inference:
         attrs = module.classes[scope.name].attrs
         for stmt in scope.body.stmts:
             for name in stmt.defs:
-                if name in env and (type(stmt.node) is cst.Assign or type(stmt.node) is cst.AnnAssign):
+                if name in env and type(stmt.node) in GIVING:
                     attrs.setdefault(name, env[name])
             declared = stmt.node.target if type(stmt.node) is cst.AnnAssign else None
             if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":

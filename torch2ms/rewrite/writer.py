@@ -22,6 +22,9 @@ from torch2ms.tape.plan import Plan, Text
 Told = tuple[str, int, str]  # code, line and construct of a finding
 WRITTEN = frozenset({"ms", "nn", "ops", "mint", "cache"})  # what templates of statements name, and decorators
 
+# what networks and optimizers have and no package of MindSpore has: `nn.set_train()`, where the network is called `nn`
+OF_CELLS = "parameters|trainable_params|untrainable_params|get_parameters|set_train|training|param_groups|grads"
+
 
 class Writer:
     """One per module; those who know a sort of statement write by it."""
@@ -142,7 +145,8 @@ class Writer:
     def aliased(self, text: str) -> str:
         """New code under the names that MindSpore's packages have in this module; other names in it are the user's."""
         for name in WRITTEN & self.aliases.keys():
-            text = re.sub(rf"(?<![\w.]){name}(?=\.)|(?<=^@){name}$", self.aliases[name], text)
+            brought = rf"(?<![\w.]){name}(?=\.(?!(?:{OF_CELLS})\b))|(?<=^@){name}$"
+            text = re.sub(brought, self.aliases[name], text)
         return text
 
     def counts(self, finding: Finding) -> bool:

@@ -102,6 +102,27 @@ def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     return None
 
 
+def bound(node: object) -> list[tuple[str, str]]:
+    """The places that an assignment binds, with what each is bound to: `nets, optims = self.nets, self.optims`."""
+    both = parts(node)
+    if both is None:
+        return []
+    target, value = both
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        pairs = zip(target.elements, value.elements, strict=True)
+        return [(dotted(one.value), dotted(other.value)) for one, other in pairs]
+    return [(dotted(target), dotted(value))]
+
+
+def names_of(place: str, scope: Scope) -> set[str]:
+    """The place, and names that hold what it does in all of a function: `optims = self.optims`."""
+    if not place.startswith("self.") or not scope.is_function:
+        return {place}
+    stmts = list(scope.body.walk())
+    found = {name for s in stmts for name, value in bound(s.node) if value == place and "." not in name}
+    return {place} | {n for n in found if n in scope.locals and sum(n in s.defs for s in stmts) == 1}
+
+
 def key_of(node: cst.CSTNode) -> str | None:
     """The key of `place["key"]`."""
     index = node.slice[0].slice if type(node) is cst.Subscript and len(node.slice) == 1 else None
@@ -185,9 +206,7 @@ def _filled(box: Box, module: ModuleInfo, project: Project, elsewhere: list[tupl
                 continue
             if box.place in stmt.defs or not _kept(box, stmt, scope, module):
                 return False
-            both = parts(stmt.node)
-            if both is not None and dotted(both[1]) == box.place:
-                aliases.add(dotted(both[0]))
+            aliases |= {name for name, value in bound(stmt.node) if value == box.place}
     return bool(box.held) and untouched(box, aliases, module, project, elsewhere)
 
 

@@ -1,6 +1,11 @@
-"""What networks have under names that nn.Cell has for something else: `self.cells` becomes `self.cells_`."""
+"""What networks have under names that nn.Cell has for something else: `self.cells` becomes `self.cells_`.
+
+Likewise what a program keeps on an optimizer under a name that MindSpore's have: `optimizer.parameters = ...`.
+"""
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 
@@ -20,7 +25,9 @@ TAKEN = {
     "untrainable_params", "_add_attr", "_backward_hook", "_complex_call", "_forward_hook", "_init_check", "_recompute",
     "_self_check", "_set_scope",
 }  # fmt: skip
-WHY = "nn.Cell has something else under this name"
+# what MindSpore's optimizers have and torch's have not; they are cells, too
+OF_OPTIMIZERS = TAKEN | {"accum", "group_start_id", "implementation", "lrs", "map_", "parameters", "stat"}
+KEPT = re.compile(rf"\.({'|'.join(sorted(OF_OPTIMIZERS))})[ \t]*=(?!=)")
 
 
 def out_of_the_way(project: Project) -> dict[str, Plain]:
@@ -28,14 +35,18 @@ def out_of_the_way(project: Project) -> dict[str, Plain]:
     classes = [c for m in project.modules.values() for c in m.classes.values()]
     cells = [cls for cls in classes if cls.kind == "module"]
     names = {name for cls in cells for name in TAKEN & (cls.attrs.keys() | cls.methods.keys())}
-    if not names:
+    kept = {name for module in project.modules.values() if module.says(KEPT) for name in _kept(module)}
+    if not names and not kept:
         return {}
     # methods that nothing but networks have: a call finds them wherever it stands
     theirs = {name for name in names if all(cls in cells for cls in classes if name in cls.methods)}
     theirs = {name for name in theirs if any(name in cls.methods for cls in cells)}
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        found = {} if module.uses_mindspore or module.directives.off else _found(names, theirs, module, project)
+        if module.uses_mindspore or module.directives.off:
+            continue
+        found = _found(names, theirs, module, project) if names else {}
+        found |= _on_optimizers(kept, module) if kept else {}
         if found:
             plain[module.name] = _Renamer(module, found).plain()
     return plain
@@ -61,6 +72,22 @@ def _found(names: set[str], theirs: set[str], module: ModuleInfo, project: Proje
                 if unseen or _has(node.attr.value, node.value, value, own, module, project):
                     found[id(node.attr)] = f"{node.attr.value}_"
     return found
+
+
+def _kept(module: ModuleInfo) -> set[str]:
+    """The names under which a module keeps something on an optimizer."""
+    targets = [t.target for n in module.of_kind(cst.Assign) for t in n.targets]
+    return {t.attr.value for t in targets if type(t) is cst.Attribute and _on_optimizer(t, OF_OPTIMIZERS, module)}
+
+
+def _on_optimizers(names: set[str], module: ModuleInfo) -> dict[int, str]:
+    """The names to change in a module where it speaks of what is kept so, by id of their nodes."""
+    nodes = [n for n in module.of_kind(cst.Attribute) if _on_optimizer(n, names, module)]
+    return {id(node.attr): f"{node.attr.value}_" for node in nodes}
+
+
+def _on_optimizer(node: cst.Attribute, names: set[str], module: ModuleInfo) -> bool:
+    return node.attr.value in names and module.value(node.value).kind == "optimizer"
 
 
 def _heads(node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -99,5 +126,7 @@ class _Renamer(Suites):
         name = self.found.get(id(original))
         if name is None:
             return updated
-        self.findings.append(Finding("T2M515", Tier.EXACT, original.value, f"{WHY}: {name}", line=self.line))
+        has = "nn.Cell has" if original.value in TAKEN else "MindSpore's optimizers have"
+        why = f"{has} something else under this name: {name}"
+        self.findings.append(Finding("T2M515", Tier.EXACT, original.value, why, line=self.line))
         return updated.with_changes(value=name)

@@ -13,7 +13,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.wrappers.boxes import Box, boxes, class_of, key_of, own_nodes, parts, sees
+from torch2ms.wrappers.boxes import Box, boxes, class_of, key_of, names_of, own_nodes, parts, sees
 from torch2ms.wrappers.passes import each_module
 from torch2ms.wrappers.suites import Suites, small_of
 
@@ -39,15 +39,16 @@ class _Named:
         for scope in module.scope.walk() if self.names else ():
             if not sees(scope, box.scope, root(box.place)):
                 continue
+            places = names_of(box.place, scope)
             for stmt in scope.body.walk():
                 for node in own_nodes(stmt):
                     if type(node) is not cst.Subscript and type(node) is not cst.Call:
                         continue
-                    if type(node) is cst.Subscript and dotted(node.value) == box.place:
+                    if type(node) is cst.Subscript and dotted(node.value) in places:
                         if (key := key_of(node)) in self.names:
                             self.items[id(node)] = self.names[str(key)]
                     elif isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
-                        taken = node.func.attr.value == "values" and dotted(node.func.value) == box.place
+                        taken = node.func.attr.value == "values" and dotted(node.func.value) in places
                         if taken and len(self.names) == len(box.held) and box.whole(scope, stmt.number):
                             self.values.add(id(node))
         if not self.items:

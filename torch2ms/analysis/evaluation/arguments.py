@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -13,6 +14,9 @@ from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 
 @dataclass(frozen=True)
@@ -106,3 +110,10 @@ def _with_parts(value: Value) -> Value:
     parts = [value, *(value.items or () if value.kind in ("dict", "list", "tuple") else ())]
     layers = [part.own for part in parts if part.kind == "module" and part.place or part.kind == "dict" and part.owns]
     return value.with_deps(value.deps.union(*layers))
+
+
+def seen_by_both(handed: Value, ev: Evaluator) -> dict[str, str]:
+    """The networks in an object that a method hands to another of its own object, which has names for them, too."""
+    nets = [v.place for v in entries(handed).values() if v.kind == "module" and v.place]
+    kept = {p for p in nets if ev.cls is not None and (own := ev.exchange.attribute(ev.cls, p)) and own.place == p}
+    return {place: place for place in nets if place in kept or place.startswith("self.")}

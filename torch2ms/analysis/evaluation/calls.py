@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
-from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
 from torch2ms.analysis.evaluation.bound_later import bound_later
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
@@ -22,6 +22,7 @@ from torch2ms.analysis.evaluation.methods import (
     NAMED_PARAMETERS,
     PARAMETERS,
     RETURNING_SELF,
+    kept_methods,
     learn,
     learn_argument,
     module_method,
@@ -139,7 +140,9 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
             return _applied(cls, given, ev)
-        if cls is not None and ev.exchange.attribute(cls, name) is not None:
+        if cls is not None and (own := ev.exchange.attribute(cls, name)) is not None:
+            if own.kind == "method" and (kept := kept_methods(own, cls)):
+                return reduce(join, [_function(one, given, ev, receiver) for one in kept])
             return _called(target, given, ev)
     if receiver.kind == "builtin_super" and ev.cls is not None:
         for parent in ev.cls.parents:
@@ -438,16 +441,19 @@ def _pass(
     places = {value.place: name for name, value in bound.items() if value.place}
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
+    same_self = receiver is not None and receiver.place == "self"
     for name, value in bound.items():
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)
+        if value.kind == "object" and same_self:
+            places = seen_by_both(value, ev) | places
         own = alone and value.kind == "tensor" and bool(value.dtype)
         typed = own and (
             all_seen.calls(info.name, info.module.source, info.cls is not None)
             or all_seen.of_network(info, given.node.func)
             or all_seen.of_class(info)
         )
-        mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
+        mapped = into(value, name, places, same_self, typed)
         ev.exchange.hand(info, name, mapped, id(given.node.func))
     return bound
 

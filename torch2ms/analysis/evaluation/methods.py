@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.known import starts, torchapi
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, Value, replace
+from torch2ms.analysis.values import PART, Value, choices, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -108,3 +109,9 @@ def learn_argument(node: cst.Call, args: list[Value], name: str, ev: Evaluator) 
     """What a function of torch is given first is a tensor, unless it makes one of anything."""
     if args and args[0].kind == "unknown" and name.count(".") <= 3 and name.rpartition(".")[2] not in MAKERS:
         learn(node.args[0].value, ev)
+
+
+def kept_methods(held: Value, cls: ClassInfo) -> list[FunctionInfo]:
+    """What `self.act()` may run where the object keeps methods of its own: `self.act = self.explore`, or another."""
+    found = [cls.known(one.name) if one.place == "self" else None for one in choices(held)]
+    return [info for info in found if info is not None] if None not in found else []

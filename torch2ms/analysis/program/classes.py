@@ -103,6 +103,11 @@ class ClassInfo:
             if isinstance(node.value, cst.Name) and node.value.value in self.methods
         }
 
+    def inner(self, name: str) -> ClassInfo | None:
+        """A class that is defined in its body."""
+        found = self.module.classes.get(name)
+        return found if found is not None and found.scope.parent is self.scope else None
+
     def known(self, name: str) -> FunctionInfo | None:
         """The method of the class, or the one that its subclasses agree on where it has none itself."""
         own = self.method(name)

@@ -469,8 +469,10 @@ class Project:
         found = self.modules.get(name) or self.by_suffix(name)
         if found is not None:
             return found
-        home = self.modules.get(owner) or self.by_suffix(owner)
-        return self._member(home, last, depth) if home is not None else None
+        if (home := self.modules.get(owner) or self.by_suffix(owner)) is not None:
+            return self._member(home, last, depth)
+        outer = self._member(module, owner, depth) if "." not in owner else None  # `Trainer.Stepper`
+        return outer.inner(last) if isinstance(outer, ClassInfo) else None
 
     def by_suffix(self, name: str) -> ModuleInfo | None:
         """A module imported by a path relative to some folder of the converted set."""

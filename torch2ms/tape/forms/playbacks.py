@@ -113,10 +113,7 @@ def write_handed(writer: Writer, call: Call) -> str:
     head = outputs.root or writer.fresh(name)
     function, playback = writer.fresh(f"forward_{name}"), writer.fresh(f"{name}_vjp")
     weights, nodes = handing.weights()
-    aux = ", has_aux=True" if outputs.aux else ""
-    tail = f", ({', '.join(outputs.aux)})" if len(outputs.aux) > 1 else f", {outputs.aux[0]}" if outputs.aux else ""
-    if outputs.wrapped:
-        tail = f", ({outputs.aux[0]},)" if len(outputs.aux) == 1 else tail
+    tail, aux = _beside_playback(outputs)
     definition: list[Item] = [
         *declare(writer, outputs, stmts),
         Function(function, changing, body_of(writer, stmts, outputs, event)),
@@ -140,6 +137,15 @@ def write_handed(writer: Writer, call: Call) -> str:
     writer.plan.beside[id(handing.argument)] = f"{handing.handed.playback}={playback}"
     call.form = "ms.vjp: the forward here, its playback in the function that is called"
     return ""
+
+
+def _beside_playback(outputs: Outputs) -> tuple[str, str]:
+    """How what leaves the function beside its root is received, and asked for."""
+    if not outputs.aux:
+        return "", ""
+    several = len(outputs.aux) > 1 or outputs.wrapped
+    given = outputs.returned.removeprefix(", ").strip("()")
+    return f", ({given})" if several else f", {given}", ", has_aux=True"
 
 
 def _chosen_first(region: Region, event: Event) -> bool:
@@ -267,16 +273,26 @@ def write_handed_cut(writer: Writer, call: Call) -> str:
     late = region.stmts[region.cut :]
     name = dotted(event.roots[0]).rpartition(".")[2] or handing.handed.root
     function, outputs, more = _late(writer, call, early, writer.fresh(f"forward_{name}"))
-    inside = early.loop is not None or more or outputs.aux or not outputs.root or not late
-    if inside or early.leaves or _weights_again(writer, early, late):
+    if early.loop is not None or more or not late or early.leaves:
         return "a loss that is handed on, whose forward is cut and shares more than tensors with what stands between"
     playback, direct = writer.fresh(f"{name}_vjp"), writer.fresh(f"direct_{name}_vjp")
-    inputs = ", ".join(_without_graphs(writer, early, again=False))
-    line = Text(f"{outputs.root}, {direct} = ms.vjp({function.name}, {inputs})")
-    cotangent = f"{direct}(cotangent)" + ("[0]" if len(early.names) == 1 else "")
-    both = Function(playback, ["cotangent"], [Text(f"return {early.playback}({cotangent})")])
+    again = _weights_again(writer, early, late)
+    inputs = ", ".join(_without_graphs(writer, early, again))
+    head, (tail, aux) = outputs.root or writer.fresh(name), _beside_playback(outputs)
+    weights = f", weights={joined([weights_of(o) for o in early.others])}" if again else ""
+    line = Text(f"{head}, {direct}{tail} = ms.vjp({function.name}, {inputs}{weights}{aux})")
+    item = "[0]" if len(early.names) == 1 else ""
+    back: list[Item] = [Text(f"return {early.playback}({direct}(cotangent){item})")]
+    if again:
+        added = "tuple(a + b for a, b in zip(grads, direct_grads))"
+        back = [Text(f"input_grads, direct_grads = {direct}(cotangent)"),
+                Text(f"played, grads = {early.playback}(input_grads{item})"),
+                Text(f"return played, {added}")]  # fmt: skip
+    both = Function(playback, ["cotangent"], back)
     _place(writer, call, early, [*early.definition, function], line, [both, event.stmt])
     writer.plan.moved.add(id(event.stmt))
+    if head != code(event.roots[0]):
+        writer.plan.arguments[id(handing.argument)] = head
     writer.plan.beside[id(handing.argument)] = f"{handing.handed.playback}={playback}"
     call.form = f"ms.vjp, cut at `{'_'.join(early.names)}`: both playbacks go to the function that is called"
     return ""
