@@ -27,6 +27,7 @@ _TUPLES = "tuple:"
 ABSOLUTE = "absolute values"
 _PLACES = {"dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim"}
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
+_TUPLED = {"norm", "frobenius_norm", "matrix_norm", "affine_grid", "affine_grid_generator", "std_mean", "var_mean"}
 _PYTHONIC = {"xlogy", "xlog1py", "bitwise_left_shift", "bitwise_right_shift"}  # which take numbers of Python alone
 _COUNTS = _SIZES | _PLACES | {
     "in_features", "out_features", "in_channels", "out_channels", "num_features", "num_channels", "num_embeddings",
@@ -71,9 +72,12 @@ class Detour:
 
 def tupled(use: Use) -> Use:
     """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone, those of one
-    dimension numbers alone."""
+    dimension numbers alone. So do some of its functions with dimensions."""
+    names = {"dim", "size"} if use.short in _TUPLED else _SIZES if use.name.startswith("torch.nn.") else set()
+    if not names & use.binding.single.keys():
+        return use
     single = dict(use.binding.single)
-    for name in _SIZES & single.keys():
+    for name in names & single.keys():
         bound = single[name]
         value = bound.updated.value
         listed, sure = use.kind(name) == "list", not use.guessed(name)

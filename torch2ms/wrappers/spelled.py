@@ -36,8 +36,12 @@ ASKED = re.compile(
     r"""\bTensor\.[a-z]|\btorch\.[a-z]\w*_\(|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
-    r"|,\s*params *=|\w\.__[sg]etattr__\("
+    r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i[a-z]+__\("
 )
+AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
+             "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__iand__": "bitwise_and_",
+             "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_", "__ilshift__": "bitwise_left_shift_",
+             "__irshift__": "bitwise_right_shift_"}  # fmt: skip
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
@@ -93,7 +97,7 @@ class Spelled(Suites):
             return ordered
         if (asked := self.by_name(original, updated)) is not None:
             return asked
-        if (changed := self.in_place(original, updated)) is not None:
+        if (changed := self.in_place(original, updated) or self.augmented(original, updated)) is not None:
             return changed
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
@@ -129,6 +133,16 @@ class Spelled(Suites):
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
+
+    def augmented(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`x.__iadd__(y)` is `x.add_(y)`."""
+        func, asked = updated.func, original.func
+        if not isinstance(func, cst.Attribute) or not isinstance(asked, cst.Attribute):
+            return None
+        if func.attr.value not in AUGMENTED or self.module.value(asked.value).kind != "tensor":
+            return None
+        self.changed = True
+        return updated.with_changes(func=func.with_changes(attr=cst.Name(AUGMENTED[func.attr.value])))
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         """`torch.cuda.FloatTensor if cuda else torch.Tensor`: with the default type, the same on both devices."""
@@ -267,6 +281,9 @@ class Aliased(Suites):
                 if type(node.targets[0].target) is not cst.Name or type(scope.node) is cst.ClassDef:
                     continue
                 value = self.module.value(node.value) if dotted(node.value) else None
+                if value is not None and self.of_tensor(node.value, rules):
+                    found.append(node)
+                    continue
                 if value is None or value.kind != "api":
                     continue
                 if MODULE.fullmatch(value.name):
@@ -280,7 +297,27 @@ class Aliased(Suites):
         names = [(node, dotted(node.targets[0].target)) for node in found]
         own = self.module.name
         once = [(node, f"{own}.{name}") for node, name in names if bound.count(name) == 1]
-        return [node for node, full in once if not _bound_elsewhere(full, self.project)]
+        return [
+            node
+            for node, full in once
+            if self.stays(node.value, bound) and not _bound_elsewhere(full, self.project)
+        ]
+
+    def of_tensor(self, node: cst.BaseExpression, rules: Rules) -> bool:
+        """`top = scores.topk`: a method of a tensor that has a name."""
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+            return False
+        held = self.module.value(node.value)
+        if held.kind != "tensor" or held.likely:
+            return False
+        rule = rules.find(f"torch.Tensor.{node.attr.value.rstrip('_')}")
+        return rule is not None and not rule.attribute
+
+    def stays(self, node: cst.BaseExpression, bound: list[str]) -> bool:
+        """Where it is a method of an object: whose name never means another one."""
+        if self.module.value(node).kind == "api" or not isinstance(node, cst.Attribute):
+            return True
+        return bound.count(dotted(node.value)) == 1
 
     def uses(self, name: str) -> tuple[int, int]:
         """How often the name stands anywhere, and how often as what is called."""
