@@ -37,7 +37,8 @@ PROGRAMS = {
     X + "d = x.double()\na = torch.nn.functional.normalize(d, 3)\nb = torch.fmod(d, d[0] / 3)": ["a", "b"],
     X + "a, b, c = x.T, x.data, x.mT\nx.mul_(2)\nx.relu_()\nb.add_(1)\nd, e = a * 1, c * 1": ["d", "e", "x"],
     X + "d = [0, 1]\na, b = x.norm(dim=d), torch.linalg.matrix_norm(x, dim=d)\n"
-    "c = torch.std_mean(x, dim=d, correction=2)[0]\ne = torch.nn.functional.affine_grid(torch.ones(1, 2, 3), [1, 1] + d[1:] * 2)": list("abce"),
+    "c = torch.std_mean(x, dim=d, correction=2)[0]\n"
+    "e = torch.nn.functional.affine_grid(torch.ones(1, 2, 3), [1, 1] + d[1:] * 2)": list("abce"),
     X + "b = x.__isub__(1)\nx.__imul__(2)\nf = x.topk\na = f(1)[0]": ["a", "b", "x"],
     X + "a = torch.matrix_exp(x / 9)\nimport math\nb = x * math.pi": ["a", "b"],
     X + "d = x.double()\na, b = torch.norm(d, 3, 1), torch.nn.functional.max_pool1d(x, 2, 1, 1)\n"
