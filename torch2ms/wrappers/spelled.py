@@ -29,6 +29,7 @@ NO_METHODS = {"celu_", "selu_", "rrelu_", "threshold_", "dropout_", "alpha_dropo
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 # a method of the class is kept to be replaced
 FUNCTION = re.compile(r"torch\.(?!Tensor\.)(?:\w+\.)*[a-z]\w*|torch\.Tensor")
+LAYER = re.compile(r"torch\.nn\.[A-Z]\w*")
 MODULE = re.compile(
     r"torch\.(?:nn(?:\.(?:functional|init|utils))?|optim(?:\.lr_scheduler)?|linalg|fft|special|distributions|utils\.data)"
 )
@@ -61,7 +62,7 @@ def aliased(module: ModuleInfo, project: Project) -> Plain | None:
     if not module.says(BOUND):
         return None
     writer = Aliased(module, project)
-    if not (writer.names or writer.modules):
+    if not (writer.names or writer.modules or writer.classes):
         return None
     made = writer.plain()
     return made if writer.changed else None
@@ -255,16 +256,26 @@ class Aliased(Suites):
         self.names: dict[str, cst.BaseExpression] = {}
         self.modules: dict[int, str] = {}  # assignments of modules, and the names of these
         self.dead: set[int] = set()
+        self.layers: set[int] = set()  # assignments of classes: the names go everywhere
+        self.classes: dict[str, cst.BaseExpression] = {}  # what stands for these names
+        self.others: set[int] = set()  # names of attributes, parameters and arguments
         for node in self.candidates() if not self.off else ():  # what is left alone keeps its names
             name = dotted(node.targets[0].target)
             if MODULE.fullmatch(whole := self.module.value(node.value).name):
                 self.modules[id(node)] = whole
+                continue
+            if id(node) in self.layers:
+                self.classes[name] = node.value
+                self.dead.add(id(node))
                 continue
             self.names[name] = node.value
             mentioned, called = self.uses(name)
             own = sum(type(n) is cst.Name and n.value == name for n in descend(node))  # `Tensor = torch.Tensor`
             if mentioned == called + own:
                 self.dead.add(id(node))
+
+        if self.classes:
+            self.others = {id(part) for node in self.module.nodes for part in _no_value(node)}
 
     def candidates(self) -> list[cst.Assign]:
         """Assignments of functions of torch to names that nothing else binds."""
@@ -289,9 +300,12 @@ class Aliased(Suites):
                 if MODULE.fullmatch(value.name):
                     found.append(node)
                     continue
+                rule = rules.find(value.name)
+                if LAYER.fullmatch(value.name) and rule is not None and not rule.hopeless:
+                    found.append(node)
+                    self.layers.add(id(node))
                 if not FUNCTION.fullmatch(value.name):
                     continue
-                rule = rules.find(value.name)
                 if rule is not None and not (rule.attribute or rule.hopeless or takes_as_written(rule)):
                     found.append(node)
         names = [(node, dotted(node.targets[0].target)) for node in found]
@@ -343,3 +357,21 @@ class Aliased(Suites):
             return updated
         self.changed = True
         return updated.with_changes(func=self.names[original.func.value].deep_clone())
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        """`Conv(3, 4)`, `isinstance(layer, Conv)`, where `Conv = nn.Conv2d`."""
+        if original.value not in self.classes or id(original) in self.others:
+            return updated
+        self.changed = True
+        return self.classes[original.value].deep_clone()
+
+
+def _no_value(node: cst.CSTNode) -> list[cst.CSTNode | None]:
+    """The names in a node that stand for no value."""
+    if isinstance(node, cst.Attribute):
+        return [node.attr]
+    if isinstance(node, cst.Arg):
+        return [node.keyword]
+    if isinstance(node, (cst.Global, cst.Nonlocal, cst.ImportFrom, cst.Import)):
+        return list(descend(node))
+    return []
