@@ -116,7 +116,8 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
         return refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := lacks_kind(rule, form.template)) is not None:
         return lacking
-    use = detours.tupled(use)
+    if rule.name.startswith("torch.nn.") or rule.name in detours.TUPLED:
+        use = detours.tupled(use)
     use = detours.counted(use)
     form, detour = detours.taken(rule, form, use)
     if isinstance(detour, str):

@@ -37,7 +37,7 @@ ASKED = re.compile(
     r"""\bTensor\.[a-z]|\btorch\.[a-z]\w*_\(|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
-    r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i[a-z]+__\("
+    r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i(?!nit)[a-z]+__\("
 )
 AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
              "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__iand__": "bitwise_and_",
