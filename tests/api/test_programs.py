@@ -39,6 +39,12 @@ PROGRAMS = {
     X + "d = [0, 1]\na, b = x.norm(dim=d), torch.linalg.matrix_norm(x, dim=d)\n"
     "c = torch.std_mean(x, dim=d, correction=2)[0]\n"
     "e = torch.nn.functional.affine_grid(torch.ones(1, 2, 3), [1, 1] + d[1:] * 2)": list("abce"),
+    X + "ml = torch.nn.ModuleList().append(torch.nn.ReLU()).append(torch.nn.Tanh())\na, b = [m(x) for m in ml]\n"
+    "c = torch.nn.Sequential(torch.nn.ReLU()).extend(torch.nn.Sequential(torch.nn.Tanh()))(x)": list("abc"),
+    X + "l, d = [x * 1], {'h': x * 2}\na = torch.nn.functional.relu(l[0], inplace=True)\n"
+    "torch.nn.functional.relu(d['h'], inplace=True)\nb, c = l[0] * 1, d['h'] * 1": list("abc"),
+    X + "up = lambda s, m: torch.nn.functional.interpolate(x[None, None], scale_factor=s, mode=m)\n"
+    "a, b, c = up(2, 'bicubic'), up(2, 'nearest'), up(2.0, 'bilinear')": list("abc"),
     X + "b = x.__isub__(1)\nx.__imul__(2)\nf = x.topk\na = f(1)[0]": ["a", "b", "x"],
     X + "a = torch.matrix_exp(x / 9)\nimport math\nb = x * math.pi": ["a", "b"],
     X + "d = x.double()\na, b = torch.norm(d, 3, 1), torch.nn.functional.max_pool1d(x, 2, 1, 1)\n"

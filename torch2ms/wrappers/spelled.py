@@ -22,6 +22,8 @@ from torch2ms.wrappers.suites import Suites
 
 TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",
             "param_groups", "backward"}  # fmt: skip
+GROWING = ("torch.nn.ModuleList", "torch.nn.Sequential")
+_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 IN_PLACE = re.compile(r"torch\.([a-z]\w*_)")
 NO_METHODS = {"celu_", "selu_", "rrelu_", "threshold_", "dropout_", "alpha_dropout_", "feature_alpha_dropout_",
@@ -38,6 +40,7 @@ ASKED = re.compile(
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
     r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i(?!nit)[a-z]+__\("
+    r"|(?:ModuleList|Sequential)\(.*\)\.(?:append|extend)\("
 )
 AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
              "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__iand__": "bitwise_and_",
@@ -100,6 +103,8 @@ class Spelled(Suites):
             return asked
         if (changed := self.in_place(original, updated) or self.augmented(original, updated)) is not None:
             return changed
+        if (grown := self.grown(original, updated)) is not None:
+            return grown
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
         first = updated.args[0] if updated.args else None
@@ -144,6 +149,34 @@ class Spelled(Suites):
             return None
         self.changed = True
         return updated.with_changes(func=func.with_changes(attr=cst.Name(AUGMENTED[func.attr.value])))
+
+    def grown(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`nn.ModuleList([a]).append(b)` is `nn.ModuleList([a, b])`: cells give nothing back when they grow."""
+        func, root = updated.func, original.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("append", "extend"):
+            return None
+        while isinstance(root, cst.Attribute) and isinstance(root.value, cst.Call):
+            root = root.value.func
+        made, name = func.value, self.module.value(root).name
+        if not isinstance(made, cst.Call) or name not in GROWING or dotted(made.func) != dotted(root):
+            return None
+        if len(updated.args) != 1 or updated.args[0].star or updated.args[0].keyword is not None:
+            return None
+        more: cst.BaseElement = cst.Element(updated.args[0].value)
+        if func.attr.value == "extend":
+            more = cst.StarredElement(parenthesised(updated.args[0].value))
+        if name == "torch.nn.Sequential":
+            args = [arg.with_changes(comma=_COMMA) for arg in made.args]
+            last = cst.Arg(more.value, star="*") if isinstance(more, cst.StarredElement) else cst.Arg(more.value)
+            made = made.with_changes(args=[*args, last])
+        else:
+            held = made.args[0].value if len(made.args) == 1 else cst.List([]) if not made.args else None
+            if not isinstance(held, cst.List):
+                return None
+            elements = [element.with_changes(comma=_COMMA) for element in held.elements]
+            made = made.with_changes(args=[cst.Arg(held.with_changes(elements=[*elements, more]))])
+        self.changed = True
+        return made
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         """`torch.cuda.FloatTensor if cuda else torch.Tensor`: with the default type, the same on both devices."""
