@@ -39,8 +39,8 @@ PROGRAMS = {
     X + "d = [0, 1]\na, b = x.norm(dim=d), torch.linalg.matrix_norm(x, dim=d)\n"
     "c = torch.std_mean(x, dim=d, correction=2)[0]\n"
     "e = torch.nn.functional.affine_grid(torch.ones(1, 2, 3), [1, 1] + d[1:] * 2)": list("abce"),
-    X + "ml = torch.nn.ModuleList().append(torch.nn.ReLU()).append(torch.nn.Tanh())\na, b = [m(x) for m in ml]\n"
-    "c = torch.nn.Sequential(torch.nn.ReLU()).extend(torch.nn.Sequential(torch.nn.Tanh()))(x)": list("abc"),
+    X + "ml = torch.nn.ModuleList().append(torch.nn.ReLU()).append(torch.nn.ReLU6())\na, b = [m(x) for m in ml]\n"
+    "c = torch.nn.Sequential(torch.nn.ReLU()).extend(torch.nn.Sequential(torch.nn.ReLU6()))(x)": list("abc"),
     X + "l, d = [x * 1], {'h': x * 2}\na = torch.nn.functional.relu(l[0], inplace=True)\n"
     "torch.nn.functional.relu(d['h'], inplace=True)\nb, c = l[0] * 1, d['h'] * 1": list("abc"),
     X + "up = lambda s, m: torch.nn.functional.interpolate(x[None, None], scale_factor=s, mode=m)\n"
