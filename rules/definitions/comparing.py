@@ -30,6 +30,11 @@ def asserted(condition, message):
     assert condition, message
 
 
+def checked(condition, message=None):
+    if not condition:
+        raise RuntimeError(message() if message is not None else "Expected cond to be True, but got False")
+
+
 def made_tensor(shape, dtype, low=None, high=None):
     """Evenly drawn numbers between two, whole ones for types of whole numbers."""
     whole = dtype not in (ms.float16, ms.bfloat16, ms.float32, ms.float64)

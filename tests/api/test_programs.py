@@ -36,6 +36,16 @@ PROGRAMS = {
     "c = torch.searchsorted(k, v, side='right')": ["a", "b", "c"],
     X + "d = x.double()\na = torch.nn.functional.normalize(d, 3)\nb = torch.fmod(d, d[0] / 3)": ["a", "b"],
     X + "a, b, c = x.T, x.data, x.mT\nx.mul_(2)\nx.relu_()\nb.add_(1)\nd, e = a * 1, c * 1": ["d", "e", "x"],
+    X + "d = [0, 1]\na, b = x.norm(dim=d), torch.linalg.matrix_norm(x, dim=d)\n"
+    "c = torch.std_mean(x, dim=d, correction=2)[0]\n"
+    "e = torch.nn.functional.affine_grid(torch.ones(1, 2, 3), [1, 1] + d[1:] * 2)": list("abce"),
+    X + "ml = torch.nn.ModuleList().append(torch.nn.ReLU()).append(torch.nn.ReLU6())\na, b = [m(x) for m in ml]\n"
+    "c = torch.nn.Sequential(torch.nn.ReLU()).extend(torch.nn.Sequential(torch.nn.ReLU6()))(x)": list("abc"),
+    X + "l, d = [x * 1], {'h': x * 2}\na = torch.nn.functional.relu(l[0], inplace=True)\n"
+    "torch.nn.functional.relu(d['h'], inplace=True)\nb, c = l[0] * 1, d['h'] * 1": list("abc"),
+    X + "up = lambda s, m: torch.nn.functional.interpolate(x[None, None], scale_factor=s, mode=m)\n"
+    "a, b, c = up(2, 'bicubic'), up(2, 'nearest'), up(2.0, 'bilinear')": list("abc"),
+    X + "b = x.__isub__(1)\nx.__imul__(2)\nf = x.topk\na = f(1)[0]": ["a", "b", "x"],
     X + "a = torch.matrix_exp(x / 9)\nimport math\nb = x * math.pi": ["a", "b"],
     X + "d = x.double()\na, b = torch.norm(d, 3, 1), torch.nn.functional.max_pool1d(x, 2, 1, 1)\n"
     "c = torch.nn.RMSNorm(2, dtype=torch.float32)(x)": ["a", "b", "c"],

@@ -116,7 +116,7 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
         return refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := lacks_kind(rule, form.template)) is not None:
         return lacking
-    if rule.name.startswith("torch.nn."):
+    if rule.name.startswith("torch.nn.") or rule.name in detours.TUPLED:
         use = detours.tupled(use)
     use = detours.counted(use)
     form, detour = detours.taken(rule, form, use)

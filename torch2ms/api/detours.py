@@ -27,6 +27,11 @@ _TUPLES = "tuple:"
 ABSOLUTE = "absolute values"
 _PLACES = {"dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim"}
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
+TUPLED = {
+    "torch.norm", "torch.Tensor.norm", "torch.linalg.norm", "torch.linalg.matrix_norm", "torch.frobenius_norm",
+    "torch.std_mean", "torch.var_mean", "torch.affine_grid_generator", "torch.nn.functional.affine_grid",
+}  # fmt: skip
+_GIVEN = {"dim", "size"}  # what may be a list in their calls
 _PYTHONIC = {"xlogy", "xlog1py", "bitwise_left_shift", "bitwise_right_shift"}  # which take numbers of Python alone
 _COUNTS = _SIZES | _PLACES | {
     "in_features", "out_features", "in_channels", "out_channels", "num_features", "num_channels", "num_embeddings",
@@ -71,9 +76,9 @@ class Detour:
 
 def tupled(use: Use) -> Use:
     """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone, those of one
-    dimension numbers alone."""
+    dimension numbers alone. So do some of its functions with dimensions."""
     single = dict(use.binding.single)
-    for name in _SIZES & single.keys():
+    for name in (_GIVEN if use.name in TUPLED else _SIZES) & single.keys():
         bound = single[name]
         value = bound.updated.value
         listed, sure = use.kind(name) == "list", not use.guessed(name)

@@ -8,7 +8,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.operands import parenthesised
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.api.rules import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites
@@ -23,6 +24,8 @@ MADE = {f"torch.{name}" for name in (
     "scalar_tensor", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"
 )}  # fmt: skip
 OWN = re.compile(r"torch\.(?:Tensor|normal|complex|from_file|range)")  # of the default type, in another way
+CONVERTING = {"float", "double", "half", "bfloat16", "to", "type", "type_as"}  # which name the type themselves
+WHOLE = ("int", "uint", "bool")
 WHY = "written as the element type of what is made after it"
 
 
@@ -114,18 +117,85 @@ class Defaults(Suites):
         return updated
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        name = self.module.value(original.func).name
+        called = self.module.value(original.func)
+        name = called.name
         now = self.inside if self.depth else self.now
         if name == ASKED:
             return cst.parse_expression(f"torch.{now}")
-        floating = name in MADE and self.module.value(original).dtype == FLOAT
-        if now == FLOAT or typed(original) or not (floating or self.layer(name)):
+        made = self.module.value(original).dtype if name in MADE else ""
+        floating = made == FLOAT
+        if made == "complex64" and now == "float64":
+            floating, now = True, "complex128"
+        if now == FLOAT or typed(original):
             return updated
+        if not (floating or called.kind == "api" and self.layer(name)):
+            return self.of_whole_numbers(original, updated, now)
         dtype = cst.Arg(cst.parse_expression(f"torch.{now}"), cst.Name("dtype"), equal=_TIGHT)
         args = [*updated.args]
         if args:
             args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         return updated.with_changes(args=[*args, dtype])
+
+
+    def leave_BinaryOperation(
+        self, original: cst.BinaryOperation, updated: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        """`counts / 2`, `0.5 * mask`: what whole numbers come to is of the default type."""
+        now = self.inside if self.depth else self.now
+        if now == FLOAT or not self.comes_to_float(original, [original.left, original.right]):
+            return updated
+        if self.module.value(original.left).kind == "tensor":
+            return updated.with_changes(left=converted(updated.left, now))
+        return updated.with_changes(right=converted(updated.right, now))
+
+    def of_whole_numbers(self, original: cst.Call, updated: cst.Call, now: str) -> cst.BaseExpression:
+        """`torch.sin(k)`, `k.sqrt()`, `torch.where(mask, 1.0, 0.0)`: the same of functions and methods."""
+        called, func = self.module.value(original.func), original.func
+        if called.kind == "api" and (called.name == "torch.where" or called.name.startswith("torch.distributions.")):
+            return self.of_numbers(called.name, original, updated, now)
+        name = called.name.rpartition(".")[2] if called.kind == "api" else ""
+        given = [a.value for a in original.args]
+        if not name and isinstance(func, cst.Attribute):
+            name = func.attr.value
+            given.append(func.value)
+        if not name or name in CONVERTING or not self.comes_to_float(original, given):
+            return updated
+        if called.kind != "api":
+            assert isinstance(updated.func, cst.Attribute)
+            return updated.with_changes(func=updated.func.with_changes(value=converted(updated.func.value, now)))
+        place = next(i for i, a in enumerate(given) if self.module.value(a).kind == "tensor")
+        changed = updated.args[place].with_changes(value=converted(updated.args[place].value, now))
+        return updated.with_changes(args=[*updated.args[:place], changed, *updated.args[place + 1 :]])
+
+    def of_numbers(self, name: str, original: cst.Call, updated: cst.Call, now: str) -> cst.BaseExpression:
+        """Numbers of Python that become tensors of the default type, beside none that says another."""
+        chosen = name == "torch.where"
+        values = [self.module.value(a.value) for a in original.args]
+        among = values[1:] if chosen else values
+        tensors = [v for v in among if v.kind != "float" and v.kind != "int"]
+        whole = all(v.kind == "tensor" and v.dtype.startswith(WHOLE) for v in tensors)
+        if any(a.star for a in original.args) or not whole or all(v.kind != "float" for v in among):
+            return updated
+        args = [
+            arg.with_changes(value=cst.parse_expression(f"torch.tensor({code(arg.value)}, dtype=torch.{now})"))
+            if value.kind == "float" and not (chosen and i == 0) else arg
+            for i, (arg, value) in enumerate(zip(updated.args, values, strict=True))
+        ]  # fmt: skip
+        return updated.with_changes(args=args)
+
+    def comes_to_float(self, node: cst.BaseExpression, parts: list[cst.BaseExpression]) -> bool:
+        """The expression is of the type that was the default, and no tensor among its parts is."""
+        value = self.module.value(node)
+        if value.kind != "tensor" or value.dtype != FLOAT:
+            return False
+        tensors = [v for v in map(self.module.value, parts) if v.kind not in ("int", "float", "bool", "str", "none")]
+        whole = all(v.kind == "tensor" and v.dtype.startswith(WHOLE) for v in tensors)
+        return whole and bool(tensors)
+
+
+def converted(node: cst.BaseExpression, dtype: str) -> cst.BaseExpression:
+    made = cst.Attribute(parenthesised(node), cst.Name("to"))
+    return cst.Call(made, [cst.Arg(cst.parse_expression(f"torch.{dtype}"))])
 
 
 def typed(call: cst.Call) -> bool:

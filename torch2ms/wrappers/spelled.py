@@ -22,6 +22,8 @@ from torch2ms.wrappers.suites import Suites
 
 TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",
             "param_groups", "backward"}  # fmt: skip
+GROWING = ("torch.nn.ModuleList", "torch.nn.Sequential")
+_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 IN_PLACE = re.compile(r"torch\.([a-z]\w*_)")
 NO_METHODS = {"celu_", "selu_", "rrelu_", "threshold_", "dropout_", "alpha_dropout_", "feature_alpha_dropout_",
@@ -29,6 +31,7 @@ NO_METHODS = {"celu_", "selu_", "rrelu_", "threshold_", "dropout_", "alpha_dropo
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 # a method of the class is kept to be replaced
 FUNCTION = re.compile(r"torch\.(?!Tensor\.)(?:\w+\.)*[a-z]\w*|torch\.Tensor")
+LAYER = re.compile(r"torch\.nn\.[A-Z]\w*")
 MODULE = re.compile(
     r"torch\.(?:nn(?:\.(?:functional|init|utils))?|optim(?:\.lr_scheduler)?|linalg|fft|special|distributions|utils\.data)"
 )
@@ -36,8 +39,13 @@ ASKED = re.compile(
     r"""\bTensor\.[a-z]|\btorch\.[a-z]\w*_\(|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
-    r"|,\s*params *=|\w\.__[sg]etattr__\("
+    r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i(?!nit)[a-z]+__\("
+    r"|(?:ModuleList|Sequential)\(.*\)\.(?:append|extend)\("
 )
+AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
+             "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__iand__": "bitwise_and_",
+             "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_", "__ilshift__": "bitwise_left_shift_",
+             "__irshift__": "bitwise_right_shift_"}  # fmt: skip
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
@@ -57,7 +65,7 @@ def aliased(module: ModuleInfo, project: Project) -> Plain | None:
     if not module.says(BOUND):
         return None
     writer = Aliased(module, project)
-    if not (writer.names or writer.modules):
+    if not (writer.names or writer.modules or writer.classes):
         return None
     made = writer.plain()
     return made if writer.changed else None
@@ -93,8 +101,10 @@ class Spelled(Suites):
             return ordered
         if (asked := self.by_name(original, updated)) is not None:
             return asked
-        if (changed := self.in_place(original, updated)) is not None:
+        if (changed := self.in_place(original, updated) or self.augmented(original, updated)) is not None:
             return changed
+        if (grown := self.grown(original, updated)) is not None:
+            return grown
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
         first = updated.args[0] if updated.args else None
@@ -129,6 +139,44 @@ class Spelled(Suites):
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
+
+    def augmented(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`x.__iadd__(y)` is `x.add_(y)`."""
+        func, asked = updated.func, original.func
+        if not isinstance(func, cst.Attribute) or not isinstance(asked, cst.Attribute):
+            return None
+        if func.attr.value not in AUGMENTED or self.module.value(asked.value).kind != "tensor":
+            return None
+        self.changed = True
+        return updated.with_changes(func=func.with_changes(attr=cst.Name(AUGMENTED[func.attr.value])))
+
+    def grown(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`nn.ModuleList([a]).append(b)` is `nn.ModuleList([a, b])`: cells give nothing back when they grow."""
+        func, root = updated.func, original.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("append", "extend"):
+            return None
+        while isinstance(root, cst.Attribute) and isinstance(root.value, cst.Call):
+            root = root.value.func
+        made, name = func.value, self.module.value(root).name
+        if not isinstance(made, cst.Call) or name not in GROWING or dotted(made.func) != dotted(root):
+            return None
+        if len(updated.args) != 1 or updated.args[0].star or updated.args[0].keyword is not None:
+            return None
+        more: cst.BaseElement = cst.Element(updated.args[0].value)
+        if func.attr.value == "extend":
+            more = cst.StarredElement(parenthesised(updated.args[0].value))
+        if name == "torch.nn.Sequential":
+            args = [arg.with_changes(comma=_COMMA) for arg in made.args]
+            last = cst.Arg(more.value, star="*") if isinstance(more, cst.StarredElement) else cst.Arg(more.value)
+            made = made.with_changes(args=[*args, last])
+        else:
+            held = made.args[0].value if len(made.args) == 1 else cst.List([]) if not made.args else None
+            if not isinstance(held, cst.List):
+                return None
+            elements = [element.with_changes(comma=_COMMA) for element in held.elements]
+            made = made.with_changes(args=[cst.Arg(held.with_changes(elements=[*elements, more]))])
+        self.changed = True
+        return made
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         """`torch.cuda.FloatTensor if cuda else torch.Tensor`: with the default type, the same on both devices."""
@@ -241,16 +289,26 @@ class Aliased(Suites):
         self.names: dict[str, cst.BaseExpression] = {}
         self.modules: dict[int, str] = {}  # assignments of modules, and the names of these
         self.dead: set[int] = set()
+        self.layers: set[int] = set()  # assignments of classes: the names go everywhere
+        self.classes: dict[str, cst.BaseExpression] = {}  # what stands for these names
+        self.others: set[int] = set()  # names of attributes, parameters and arguments
         for node in self.candidates() if not self.off else ():  # what is left alone keeps its names
             name = dotted(node.targets[0].target)
             if MODULE.fullmatch(whole := self.module.value(node.value).name):
                 self.modules[id(node)] = whole
+                continue
+            if id(node) in self.layers:
+                self.classes[name] = node.value
+                self.dead.add(id(node))
                 continue
             self.names[name] = node.value
             mentioned, called = self.uses(name)
             own = sum(type(n) is cst.Name and n.value == name for n in descend(node))  # `Tensor = torch.Tensor`
             if mentioned == called + own:
                 self.dead.add(id(node))
+
+        if self.classes:
+            self.others = {id(part) for node in self.module.nodes for part in _no_value(node)}
 
     def candidates(self) -> list[cst.Assign]:
         """Assignments of functions of torch to names that nothing else binds."""
@@ -267,20 +325,46 @@ class Aliased(Suites):
                 if type(node.targets[0].target) is not cst.Name or type(scope.node) is cst.ClassDef:
                     continue
                 value = self.module.value(node.value) if dotted(node.value) else None
+                if value is not None and self.of_tensor(node.value, rules):
+                    found.append(node)
+                    continue
                 if value is None or value.kind != "api":
                     continue
                 if MODULE.fullmatch(value.name):
                     found.append(node)
                     continue
+                rule = rules.find(value.name)
+                if LAYER.fullmatch(value.name) and rule is not None and not rule.hopeless:
+                    found.append(node)
+                    self.layers.add(id(node))
                 if not FUNCTION.fullmatch(value.name):
                     continue
-                rule = rules.find(value.name)
                 if rule is not None and not (rule.attribute or rule.hopeless or takes_as_written(rule)):
                     found.append(node)
         names = [(node, dotted(node.targets[0].target)) for node in found]
         own = self.module.name
         once = [(node, f"{own}.{name}") for node, name in names if bound.count(name) == 1]
-        return [node for node, full in once if not _bound_elsewhere(full, self.project)]
+        return [
+            node
+            for node, full in once
+            if self.stays(node.value, bound) and not _bound_elsewhere(full, self.project)
+        ]
+
+    def of_tensor(self, node: cst.BaseExpression, rules: Rules) -> bool:
+        """`top = scores.topk`: a method of a tensor that has a name."""
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+            return False
+        held = self.module.value(node.value)
+        if held.kind != "tensor" or held.likely:
+            return False
+        rule = rules.find(f"torch.Tensor.{node.attr.value.rstrip('_')}")
+        return rule is not None and not rule.attribute
+
+    def stays(self, node: cst.BaseExpression, bound: list[str]) -> bool:
+        """Where it is a method of an object: whose name never means another one."""
+        if self.module.value(node).kind == "api" or not isinstance(node, cst.Attribute):
+            return True
+        return bound.count(dotted(node.value)) == 1
 
     def uses(self, name: str) -> tuple[int, int]:
         """How often the name stands anywhere, and how often as what is called."""
@@ -306,3 +390,21 @@ class Aliased(Suites):
             return updated
         self.changed = True
         return updated.with_changes(func=self.names[original.func.value].deep_clone())
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        """`Conv(3, 4)`, `isinstance(layer, Conv)`, where `Conv = nn.Conv2d`."""
+        if original.value not in self.classes or id(original) in self.others:
+            return updated
+        self.changed = True
+        return self.classes[original.value].deep_clone()
+
+
+def _no_value(node: cst.CSTNode) -> list[cst.CSTNode | None]:
+    """The names in a node that stand for no value."""
+    if isinstance(node, cst.Attribute):
+        return [node.attr]
+    if isinstance(node, cst.Arg):
+        return [node.keyword]
+    if isinstance(node, (cst.Global, cst.Nonlocal, cst.ImportFrom, cst.Import)):
+        return list(descend(node))
+    return []

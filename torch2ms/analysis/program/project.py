@@ -358,7 +358,8 @@ class Project:
         module = ModuleInfo(name, path, tree, imports, scope, source, lines, plain=plain, annotated=annotated)
         module.directives = asked
         module.held = path in self.held
-        module.reshapes = reshapes(source)
+        written = plain is not None and "set_default_dtype(" in source  # types stand where tensors are made then
+        module.reshapes = reshapes(tree.code if written else source)
         for inner in scope.walk():
             self._register(module, inner)
         self.enter(module)

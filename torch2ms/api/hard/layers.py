@@ -235,7 +235,8 @@ def _float32(use: Use) -> tuple[str, ...]:
 
 def upsample(use: Use) -> Choice:
     """`nn.Upsample`: a factor is a float, and the size it gives is what counts."""
-    if use.value("mode") in ("bicubic", "nearest-exact", "area") or _fractional(use.value("scale_factor")):
+    mode = use.value("mode")  # of a mode that is not seen, too, as that of MindSpore's differs for some
+    if mode is UNKNOWN or mode in ("bicubic", "nearest-exact", "area") or _fractional(use.value("scale_factor")):
         return Choice(
             "Upsample({size:size}, {scale_factor:scale_factor}, {mode:mode}, {align_corners:align_corners})",
             uses=("recompute_scale_factor",),

@@ -36,15 +36,15 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         called = writer.module.value(call.func)
         if alone and called.kind == "api" and stores.changes(called.name, call):
             continue  # `F.silu(x, inplace=True)` by itself is a store
+        outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
         lines: list[cst.BaseStatement] = []
         for arg, acts in activations.subjects(call, writer.module, writer.project):
             if type(arg.value) is not cst.Name:
-                lines += _part(writer, stmt, call, arg.value, activations.at_once(acts), looked_at)
+                lines += _part(writer, stmt, call, arg.value, activations.at_once(acts), looked_at, outside)
                 continue
             name = arg.value.value
             way = order.path(stmt.node, call)
             bound = order.own_scope(way, name)  # then the tensor is an element of something, or an argument of a lambda
-            outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
             now = _at_once(writer, arg.value, acts)
             kept = list(keepers(name, stmt, writer)) if bound is None else []
             if _kept_in_turns(writer, call, name, acts, kept):
@@ -78,7 +78,8 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
 
 
 def _part(
-    writer: Writer, stmt: Stmt, call: cst.Call, part: cst.BaseExpression, acts: frozenset[str], looked_at: set[int]
+    writer: Writer, stmt: Stmt, call: cst.Call, part: cst.BaseExpression, acts: frozenset[str], looked_at: set[int],
+    outside: bool,
 ) -> list[cst.BaseStatement]:
     """`self.relu(self.h)`, `F.elu(out["h"], inplace=True)`: the attribute or the item is the activation then."""
     holder = dotted(part.value if isinstance(part, cst.Subscript) else part)
@@ -89,7 +90,7 @@ def _part(
         read = holder.startswith("self.") or any(f"{use}.".startswith(f"{holder}.") for use in places)
     else:
         read = holder.partition(".")[0] in liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt))
-    if not read:
+    if not read and not outside:
         return []
     looked_at.add(id(stmt))
     ends = isinstance(stmt.node, (cst.Return, cst.If, cst.While, cst.For))

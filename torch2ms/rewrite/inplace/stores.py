@@ -188,7 +188,8 @@ class InPlace:
         """`F.relu(x, inplace=True)` as a statement: the tensor gets the result."""
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "input"]
         target = given[0] if given else None
-        if not isinstance(target, (cst.Name, cst.Attribute)):
+        part = isinstance(target, cst.Subscript) and _plain_index(target, stmt, self.module)
+        if target is None or not (part or isinstance(target, (cst.Name, cst.Attribute))):
             return None
         place, alone = code(self.writer.expression(target)), self.alone(stmt, target)
         name = name_called(call).removesuffix("_") + "_"

@@ -16,6 +16,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forms.bodies import perhaps_unbound, weighted
 from torch2ms.tape.forms.calls import Call, Outputs
+from torch2ms.tape.forms.kept_names import kept_names
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.deletions import forget
 from torch2ms.tape.forward.given import defaults_of
@@ -63,6 +64,7 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
         live |= {root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)}
     for stmt in region.after:
         live |= {root(u) for u in stmt.all_uses}
+    live |= kept_names(region, writer.module)
     written: dict[str, Value] = {}
     for stmt in stmts:
         for inner_stmt in stmt.walk():
