@@ -1,4 +1,4 @@
-"""Deep copies of what nobody knows to hold tensors: whether one of them is changed in place, which the other would show."""
+"""Deep copies of what nobody knows to hold tensors: a change of one in place shows in the other, in MindSpore."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch2ms.rewrite.translation import Translation
 
 
 def changed_in_place(held: Value, call: cst.Call, work: Translation) -> bool:
-    """`for g in copy.deepcopy(grads): g -= h`, where `grads` is a parameter: what holds numbers only is copied so, too."""
+    """`for g in copy.deepcopy(grads): g -= h`, where `grads` is a parameter; what holds numbers is copied so, too."""
     if work.stmt is None or not (held.kind == "unknown" or held.likely or held.kind in CONTAINERS and not held.parts):
         return False
     names = _reached({root(dotted(call.args[0].value)), *work.stmt.defs} - {"", "self"}, work.stmt)
