@@ -10,7 +10,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import FUNCTIONS, MIXED, NO_DEPS, NOT_RUN, UNKNOWN, Value, entries, of_groups, replace
+from torch2ms.analysis.values import MIXED, NO_DEPS, NOT_RUN, UNKNOWN, Value, entries, of_groups, replace
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
@@ -225,7 +225,7 @@ def _host(name: str, given: Given) -> Value:
     if name == "collections.OrderedDict" and given.first.kind == "named_params":
         return Value("dict", "of param", deps=given.deps)
     if root == "functools":  # `partial(net, flag=True)`, `reduce(add, losses)`: what functions read goes along
-        function = name == "functools.partial" and given.first.kind in FUNCTIONS
+        function = name == "functools.partial" and given.first.kind in ("function", "method") and given.deps
         return Value("function" if function else "unknown", deps=given.deps)
     if root in PASSING:
         deps = frozenset().union(*(a.deps for a in given.args if a.kind in OF_GRAPHS))
