@@ -88,6 +88,8 @@ UNTYPED = "none or a type"  # an element type that callers may leave out
 STICKY = (MASKED, ENDLESS)  # names of what may be the one or the other, of which one has them
 
 ROWS = ("params", "named_params")  # kinds that are several parameters, one behind the other
+FUNCTIONS = ("function", "method", "api")
+OF_FUNCTIONS = "of functions"  # the name of a list of them: it holds no tensors, whatever its functions read
 MIXED = "mixed"  # of parameters: not in the order of their module
 ROW = "of param"  # the name of a list or a dict of parameters
 

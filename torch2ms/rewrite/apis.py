@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import changed, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
+from torch2ms.rewrite.inplace.copied import changed_in_place
 from torch2ms.rewrite.inplace.sharing import CONTAINERS
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
@@ -68,7 +69,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if held.kind == "tensor" and not held.likely and not is_weight(held):
             work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
             return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
-        if held.kind in CONTAINERS and holds_tensors(held) or keeps_tensors(held, work):
+        tensors = held.kind in CONTAINERS and holds_tensors(held) or keeps_tensors(held, work)
+        if tensors or changed_in_place(held, original, work):
             work.notes.needs.add("deep_copied")
             work.tell("T2M601", name, "a deep copy of a tensor shares its memory in MindSpore")
             return updated.with_changes(func=cst.Name("deep_copied"))

@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import gathered
-from torch2ms.analysis.values import any_overlap, overlaps, within
+from torch2ms.analysis.values import OF_FUNCTIONS, any_overlap, overlaps, within
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.properties import computed_anew
@@ -82,7 +82,7 @@ def _named(verdicts: Verdicts, event: Event, region: Region, owns: Owns, made: s
 def _varied(node: cst.CSTNode, place: str, owns: Owns, verdicts: Verdicts) -> bool:
     """What stands at the place may be varied with the parameters."""
     value = verdicts.module.value(node)
-    if value.leaf or value.of_leaves or value.kind not in HOLDING or value.name in PARAMETERS:
+    if value.leaf or value.of_leaves or value.kind not in HOLDING or value.name in (*PARAMETERS, OF_FUNCTIONS):
         return False
     handed = value.kind == "unknown" and value.place == place  # whatever callers hand over: data, or an output
     if handed and place not in verdicts.scope.params:

@@ -63,7 +63,7 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
     texts = {name: source.text for name, source in sources.items()}
     paths = [(root / name).resolve().as_posix() for name in texts]
     config = replace(config or Config(), own=packages.around(paths))
-    results = convert_parts(convert_project, texts, config, cached=True) if cached else convert_project(texts, config)
+    results = convert_parts(convert_project, texts, config, cached=cached)  # as `convert` does: each part for itself
     main = program.relative_to(root).as_posix()
     imported = needed({name: text.encode(errors="replace") for name, text in texts.items()}, [main])
     for name, result in results.items():

@@ -25,6 +25,7 @@ from torch2ms.wrappers.suites import Suites
 MENTIONS = re.compile(r"\.grad *= *None")
 OTHERS = re.compile(r"\.grad\b|clip_grad|\.backward\(|unscale_|zero_grad")
 WHY = "the optimizer leaves the parameter alone in its next step, as torch's does without a gradient"
+SCALED = "assumed: what is dropped is finite wherever the rest is, so that the scaler lets the same steps happen"
 
 
 @each_module
@@ -35,7 +36,7 @@ def left_out(module: ModuleInfo, project: Project) -> Plain | None:
     found: dict[int, str] = {}
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            if type(stmt.node) is cst.For and (drops := _drops(stmt, module)) and _steps(stmt, scope, project):
+            if type(stmt.node) is cst.For and (drops := _drops(stmt, module)) and _steps(stmt, scope, module, project):
                 found |= drops
     return _Writer(module, found).plain() if found else None
 
@@ -61,23 +62,23 @@ def _drop(node: cst.CSTNode, grad: cst.Attribute) -> bool:
     return plain and isinstance(node, cst.Assign) and constant(node.value) is None
 
 
-def _steps(stmt: Stmt, scope: Scope, project: Project) -> bool:
+def _steps(stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> bool:
     """The next that happens to gradients is a step, after which they are cleared; or so it is where callers call."""
-    behind = _behind(stmt, scope)
+    behind = _behind(stmt, scope, module)
     if behind is not None:
         return behind
     info = next((i for m in project.modules.values() for i in m.functions.values() if i.scope is scope), None)
     if info is None or any(OTHERS.search(code(s.node)) for s in scope.body.stmts if s is not _top(stmt, scope)):
         return False
     sites = _sites(info, project)
-    return bool(sites) and all(_behind(site, own) is True for site, own in sites)
+    return bool(sites) and all(_behind(*site) is True for site in sites)
 
 
-def _behind(stmt: Stmt, scope: Scope) -> bool | None:
+def _behind(stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool | None:
     """Whether the optimizer steps next; None where the function has no step."""
     every = list(scope.body.walk())
     inside = {id(s) for s in stmt.walk()}
-    steps = [s for s in every if any(name_called(c) == "step" and not c.args for c in s.calls) and s.is_small]
+    steps = [s for s in every if s.is_small and any(_step(c, module) for c in s.calls)]
     if not steps:
         return None
     step = next((s for s in steps if s.number > stmt.number), None)
@@ -90,6 +91,17 @@ def _behind(stmt: Stmt, scope: Scope) -> bool | None:
     return any(_certain(s.block, step) for s in cleared)
 
 
+def _step(call: cst.Call, module: ModuleInfo) -> bool:
+    """A step that takes the gradients as they are: no closure goes backward anew."""
+    return name_called(call) == "step" and (not call.args or _scaled(call, module))
+
+
+def _scaled(call: cst.Call, module: ModuleInfo) -> bool:
+    """`scaler.step(optimizer)`."""
+    scaler = isinstance(call.func, cst.Attribute) and module.value(call.func.value).kind == "scaler"
+    return scaler and name_called(call) == "step" and len(call.args) == 1
+
+
 def _certain(block: Block, stmt: Stmt) -> bool:
     """A statement of the block runs whenever the other does."""
     return block is stmt.block or any(a.block is block for a in stmt.ancestors())
@@ -100,10 +112,10 @@ def _top(stmt: Stmt, scope: Scope) -> Stmt:
     return next((s for s in (stmt, *stmt.ancestors()) if s.block is scope.body), stmt)
 
 
-def _sites(info: FunctionInfo, project: Project) -> list[tuple[Stmt, Scope]]:
+def _sites(info: FunctionInfo, project: Project) -> list[tuple[Stmt, Scope, ModuleInfo]]:
     reached = resolved(project)
     return [
-        (stmt, scope)
+        (stmt, scope, module)
         for module in project.modules.values() for scope in module.scope.walk() for stmt in scope.body.walk()
         if any(reached.get(id(c)) is info for c in stmt.calls)
     ]  # fmt: skip
@@ -115,11 +127,14 @@ class _Writer(Suites):
     def __init__(self, module: ModuleInfo, found: dict[int, str]) -> None:
         super().__init__(module)
         self.found = found
+        every = (c for scope in module.scope.walk() for s in scope.body.walk() for c in s.calls)
+        self.scaled = any(_scaled(call, module) for call in every)
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         param = self.found.get(id(node))
         if param is None:
             return [self.rewrite(node)]
-        self.findings.append(Finding("T2M308", Tier.EXACT, "gradients of some parameters", WHY, line=self.line))
+        told = (Tier.ASSUMED, f"{WHY}; {SCALED}") if self.scaled else (Tier.EXACT, WHY)
+        self.findings.append(Finding("T2M308", told[0], "gradients of some parameters", told[1], line=self.line))
         target = cst.AssignTarget(cst.parse_expression(f"{param}.{FLAG}"))  # type: ignore[arg-type]
         return [cst.Assign([target], cst.Name("True"))]

@@ -11,11 +11,11 @@ import libcst as cst
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
-from torch2ms.analysis.evaluation.bound_later import bound_later
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
+from torch2ms.analysis.evaluation.handed_on import of_functions, with_functions
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of, makes_instances
 from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
@@ -77,8 +77,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     modules = frozenset([a.place for a in args if a.kind == "module" and a.place])
     given = Given(node, args, joined_deps(args) | modules)
     for one in args:  # asked of call after call: no generator
-        if one.kind == "function":
-            bound_later(given, ev)
+        if one.kind in ("function", "method"):
+            given = with_functions(given, ev)
             break
     if target.kind == "api" and target.name.rpartition(".")[0].endswith("__version__"):  # a method of text
         return UNKNOWN
@@ -301,7 +301,8 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     owns = given.args[0].deps if kept and given.args else None
     parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
     ordered = owns is not None and len(owns) == 1 and given.args[0].kind == "params"
-    return Value(kind, name=cls.qualified, owns=owns, items=parts or None, ordered=ordered)
+    deps = of_functions(given) if kind == "module" else NO_DEPS
+    return Value(kind, name=cls.qualified, deps=deps, owns=owns, items=parts or None, ordered=ordered)
 
 
 def _with_own(own: dict[str, Value], held: Value, place: str) -> Value:
@@ -326,7 +327,10 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.name.startswith(lambdas.PREFIX) and (made := lambdas.called(target, given, ev)) is not None:
         return made
     info = function_of(target, ev)
-    return _function(info, given, ev) if info is not None else Value("unknown", deps=given.deps | target.deps)
+    if info is not None:
+        return _function(info, given, ev)
+    brings = target.place and any(d[0] != "@" for d in target.deps)  # a parameter of the function that calls it
+    return Value("unknown", deps=given.deps | target.deps | ({target.place} if brings else NO_DEPS))
 
 
 def _forward(target: Value, given: Given, ev: Evaluator) -> Value:

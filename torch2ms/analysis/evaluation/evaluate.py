@@ -27,10 +27,12 @@ from torch2ms.analysis.values import (
     COMPLEX,
     EITHER,
     FLOAT,
+    FUNCTIONS,
     INT,
     MASKED,
     NO_DEPS,
     NONE,
+    OF_FUNCTIONS,
     STICKY,
     STR,
     UNKNOWN,
@@ -127,7 +129,9 @@ class Evaluator:
             layers = all(part.kind == "module" for part in parts)
             each = containers.one_of(Value(kind), tuple(parts)) if layers else None
             return Value(kind, deps=joined_deps(items), starts=begins, each=each)
-        return Value(kind, deps=joined_deps(items), items=bounded(items), starts=begins)
+        functions = bool(items) and items[0].kind in FUNCTIONS and all(item.kind in FUNCTIONS for item in items)
+        name = OF_FUNCTIONS if functions else ""
+        return Value(kind, name, joined_deps(items), items=bounded(items), starts=begins)
 
     def dictionary(self, node: cst.Dict) -> Value:
         parts = [self.ev(e.value) for e in node.elements]

@@ -15,6 +15,7 @@ from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop
 from torch2ms.analysis.evaluation.effects import effects, stored
 from torch2ms.analysis.evaluation.env import Changes
 from torch2ms.analysis.evaluation.evaluate import Evaluator
+from torch2ms.analysis.evaluation.handed_on import read_around
 from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
@@ -22,7 +23,7 @@ from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import NONE, UNKNOWN, Value, is_row, replace
+from torch2ms.analysis.values import NO_DEPS, NONE, UNKNOWN, Value, is_row, replace
 
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
@@ -134,7 +135,9 @@ def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:
             ev.annotation(param.annotation)
     if node.returns is not None:
         ev.annotation(node.returns)
-    ev.env[node.name.value] = Value("function", name=node.name.value)
+    name = node.name.value
+    handed = name in ev.module.handed and type(stmt.block.scope.node) is not cst.ClassDef
+    ev.env[name] = Value("function", name, read_around(stmt, ev) if handed else NO_DEPS)
 
 
 def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:

@@ -175,6 +175,8 @@ def _of_module(base: Value, attr: str, place: str) -> Value:
         return Value("module", name=inner, place=place)
     if attr == "training":
         return Value("bool")
+    if attr == "forward":
+        return Value("method", name=attr, place=place, deps=base.own)
     if attr == "_modules":
         return Value("dict", name="of module", place=base.place, starts=starts.within(base))
     if attr == "module" and base.place:

@@ -15,7 +15,7 @@ from torch2ms.analysis.values import MIXED, NO_DEPS, NOT_RUN, UNKNOWN, Value, en
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
                   "datetime", "re"}  # fmt: skip
-PASSING = {"itertools", "functools", "collections", "copy", "operator", "random"}  # they return what they are given
+PASSING = {"itertools", "collections", "copy", "operator", "random"}  # they return what they are given
 OF_GRAPHS = {"tensor", "list", "tuple", "dict", "unknown", "deque"}  # kinds of what may be, or hold, tensors
 WRAPPERS = ("DataParallel", "DistributedDataParallel", "compile")
 SETTINGS = ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads")
@@ -224,6 +224,9 @@ def _host(name: str, given: Given) -> Value:
         return Value("dict")
     if name == "collections.OrderedDict" and given.first.kind == "named_params":
         return Value("dict", "of param", deps=given.deps)
+    if root == "functools":  # `partial(net, flag=True)`, `reduce(add, losses)`: what functions read goes along
+        function = name == "functools.partial" and given.first.kind in ("function", "method") and given.deps
+        return Value("function" if function else "unknown", deps=given.deps)
     if root in PASSING:
         deps = frozenset().union(*(a.deps for a in given.args if a.kind in OF_GRAPHS))
         return Value("deque" if name == "collections.deque" else "unknown", deps=deps)

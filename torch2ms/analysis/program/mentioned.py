@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,18 @@ import libcst as cst
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ModuleInfo
 
+UNCALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?!\w)(?=[ \t]*(?:[,)\]}:\n#]|(?:if|else|for|or|and)\b))")
 DEFINING = (cst.FunctionDef, cst.ImportAlias, cst.Param)
 
 
 def quotes(module: ModuleInfo) -> Counter[str]:
     """How often it has a string that holds this and nothing else."""
     return Counter(str(node.raw_value) for node in module.of_kind(cst.SimpleString))
+
+
+def handed(module: ModuleInfo) -> set[str]:
+    """Names that may be values somewhere: a function that is called wherever it is named is handed on to nobody."""
+    return set(UNCALLED.findall(module.source))
 
 
 def naming(module: ModuleInfo) -> Counter[str]:

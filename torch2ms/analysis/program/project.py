@@ -151,6 +151,7 @@ class ModuleInfo:
     quotes = cached_property(mentioned.quotes)
     naming = cached_property(mentioned.naming)
     attributes = cached_property(mentioned.attributes)
+    handed = cached_property(mentioned.handed)
 
     @cached_property
     def uses_mindspore(self) -> bool:

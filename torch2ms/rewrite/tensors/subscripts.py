@@ -47,7 +47,7 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     if receiver.kind == "dict" and receiver.name == STATE and read:
         why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
         work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
-    if receiver.kind == "unknown" and not receiver.name and len(original.slice) == 1:
+    if receiver.kind == "unknown" and not receiver.name:
         return _perhaps_of_tensor(original, updated, work)
     if receiver.kind not in TAKEN:
         return updated
@@ -268,9 +268,18 @@ def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo)
 def _perhaps_of_tensor(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.Subscript:
     """`self.examples[choice]`, with numbers of NumPy: a list of them serves tensors of MindSpore and arrays alike."""
     old, new = original.slice[0].slice, updated.slice[0].slice
-    if isinstance(old, cst.Slice):
-        part = _part(old, new, work, frozenset(), False)
-        return updated if part is new else updated.with_changes(slice=[updated.slice[0].with_changes(slice=part)])
+    if any(isinstance(e.slice, cst.Slice) for e in original.slice):  # `x[:, :size]`
+        pairs = zip(original.slice, updated.slice, strict=True)
+        elements = [
+            after.with_changes(slice=_part(before.slice, after.slice, work, frozenset(), False))
+            if isinstance(before.slice, cst.Slice)
+            else after
+            for before, after in pairs
+        ]
+        parts = any(a.slice is not b.slice for a, b in zip(elements, updated.slice, strict=True))
+        return updated.with_changes(slice=elements) if parts else updated
+    if len(original.slice) > 1:
+        return updated
     if not isinstance(old, cst.Index) or not isinstance(new, cst.Index) or not isinstance(old.value, cst.Name):
         return updated
     value = work.module.value(old.value)

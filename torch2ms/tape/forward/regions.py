@@ -394,7 +394,11 @@ class Finder:
             if self.blocks(stmt):
                 self.split(region, inside, useful, graphs)
                 return
+        given = region.event.inputs
+        weights = expression_uses(given, region.event.stmt) if given is not None else set()
         for stmt in reversed(list(inside)):
+            if any_overlap(stmt.all_defs, weights):
+                continue  # `params = list(net.parameters())`: the call is given them
             if id(stmt) not in useful and self.moves(stmt, inside[inside.index(stmt) + 1 :]):
                 inside.remove(stmt)
                 region.after.insert(0, stmt)
