@@ -245,7 +245,7 @@ class ModuleFacts(Facts):
 
     @property
     def only_dense(self) -> bool:
-        """The project makes no sparse tensors or gradients, which are dense ones in MindSpore and cannot be told from others."""
+        """The project makes no sparse tensors or gradients: MindSpore has dense ones, which look like any others."""
         return not self.project.says(SPARSE)
 
     @property

@@ -1,4 +1,4 @@
-"""Class methods of an autograd.Function as static methods, where no other class derives from it: cls is the class itself."""
+"""Class methods of an autograd.Function as static ones, where no other class derives from it: cls is the class."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _class_methods(cls: ClassInfo) -> list[cst.FunctionDef]:
         bound = [p for p in descend(node) if isinstance(p, (cst.Param, cst.AssignTarget, cst.NamedExpr, cst.For))]
         targets = [p.name if isinstance(p, cst.Param) else p.target for p in bound]
         again = [t for t in targets if isinstance(t, cst.Name) and t.value == first]
-        if len(again) > 1 or any(isinstance(p, cst.Name) and p.value in ("super", cls.scope.name) for p in descend(node)):
+        named = {p.value for p in descend(node) if isinstance(p, cst.Name)}
+        if len(again) > 1 or named & {"super", cls.scope.name}:
             return []
     return found
 

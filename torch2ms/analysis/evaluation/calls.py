@@ -11,12 +11,13 @@ import libcst as cst
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
-from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
+from torch2ms.analysis.evaluation.builtins import builtin
+from torch2ms.analysis.evaluation.containers import entered, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
 from torch2ms.analysis.evaluation.handed_on import of_functions, with_functions
-from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of, makes_instances
+from torch2ms.analysis.evaluation.lookup import class_of, function_of, makes_instances
 from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
     NAMED_PARAMETERS,
@@ -29,7 +30,6 @@ from torch2ms.analysis.evaluation.methods import (
     some_of,
     tensor_method,
 )
-from torch2ms.analysis.evaluation.narrow import CLASS, itself
 from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
 from torch2ms.analysis.known import torchapi
@@ -43,7 +43,6 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
     GIVEN,
-    MIXED,
     NO_DEPS,
     NOT_RUN,
     OPTIMIZERS,
@@ -66,7 +65,7 @@ REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
-OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # methods of schedules of rates, by what they take at most
+OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # what methods of schedules of rates take at most
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
 
@@ -266,7 +265,7 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.kind == "namedtuple" and not any(a.star for a in given.node.args):
         return records.made(target.name, [key for key, _ in target.keys or ()], given)
     if target.kind == "builtin":
-        return _builtin(target.name, given)
+        return builtin(target.name, given)
     if target.kind == "autograd" and (cls := class_of(target, ev.module, ev.project)) is not None:
         return _applied(cls, given, ev)
     if target.kind in ("module", "lossfn"):
@@ -460,48 +459,3 @@ def _pass(
         mapped = into(value, name, places, same_self, typed)
         ev.exchange.hand(info, name, mapped, id(given.node.func))
     return bound
-
-
-def _builtin(name: str, given: Given) -> Value:
-    """A function of Python itself."""
-    first, deps = given.first, given.deps
-    if name == "getattr" and first.kind == "api" and first.name == "torch.optim":
-        return Value("unknown", name=OPTIMIZERS)
-    if (asked := itself(given.node)) is not None:
-        return Value("unknown", name=CLASS, place=asked)
-    if name in PURE_BUILTINS:
-        return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
-    if name == "dict" and first.kind == "named_params":
-        return Value("dict", name="of param", deps=deps)
-    if name == "filter" and len(given.args) == 2 and given.args[1].kind == "params":
-        by = given.node.args[0].value
-        some = picked(given.args[1], code(by.body if isinstance(by, cst.Lambda) else by))
-        return Value("list" if some.deps != deps else "unknown", deps=some.deps)
-    if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):
-        keys = tuple((a.keyword.value, True) for a in given.node.args if a.keyword)
-        return Value("dict", deps=deps, items=bounded(tuple(given.args)), keys=keys)
-    if name == "super":
-        return Value("builtin_super", place="self")
-    if name == "float":
-        return Value("float")
-    if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
-        kind = "tuple" if name == "tuple" else "list"
-        held = "of numpy" if first.kind == "numpy" else first.name
-        known = first.each is not None and (first.each.kind == "tuple" and name != "set" or first.each == STORED)
-        layers = first.name == "of module" and first.kind == "list"
-        each = first.each if known or layers else None
-        if first.kind == "params":
-            return first if name in ("list", "tuple", "iter") else replace(first, odd=MIXED)
-        return Value(kind, deps=deps, items=first.items, name=held, each=each, place=first.place if layers else "")
-    if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
-        return Value("list", deps=deps, each=Value("tuple", items=parts))
-    if name in ("sum", "max", "min"):
-        one = element(first) if first.kind in ("list", "tuple") else first
-        if one.kind == "tensor" or (deps and one.kind == "unknown"):
-            return Value("tensor", deps=deps, likely=True)
-        return Value(one.kind if one.kind in ("int", "float") else "unknown", deps=deps)
-    if name == "abs" and first.kind in ("tensor", "param"):  # another tensor than the one it was given, and no leaf
-        return shapes.shaped(Value("tensor", deps=deps), shapes.called("abs", given.node, given.args))
-    if name == "abs":
-        return first
-    return element(first) if name == "next" else Value("unknown", deps=deps)

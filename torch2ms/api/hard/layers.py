@@ -365,8 +365,8 @@ def appended(use: Use) -> Choice:
     """`layers.append(layer)`: a loss that is a function in MindSpore becomes a cell, under its name as well."""
     node = use.node("module")
     if node is not None and any(isinstance(layer, cst.Name) and layer.value == "None" for layer in _layers(node)):
-        why, todo = "MindSpore's CellList takes no None", "keep a list of which layers there are, or append nn.Identity()"
-        return Choice(refuse=why, todo=todo)
+        todo = "keep a list of which layers there are, or append nn.Identity()"
+        return Choice(refuse="MindSpore's CellList takes no None", todo=todo)
     return Choice(f"{{self}}.append({{module|{_one(use, 'module')}}})")
 
 
