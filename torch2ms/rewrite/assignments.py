@@ -21,6 +21,7 @@ from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
+from torch2ms.rewrite.layers.pinned import kept_mode
 from torch2ms.rewrite.layers.replaced import set_among
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.leaves import Leaves
@@ -69,6 +70,8 @@ class Assignments:
             assert type(target) is cst.Attribute
             return self.data(stmt, target, node)
         if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
+            return made
+        if (made := kept_mode(stmt, target, node.value, self.writer)) is not None:
             return made
         if (made := set_among(target, node.value, self.writer)) is not None:
             return made

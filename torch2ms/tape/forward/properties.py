@@ -28,7 +28,7 @@ def computed_anew(node: cst.CSTNode, module: ModuleInfo, project: Project, depth
 def spread_getters(project: Project) -> None:
     """Reading a property of a record reads the record: what writes one of its fields comes first."""
     classes = [c for m in project.modules.values() if m.has("@property") for c in m.classes.values()]
-    names = {name for c in classes if c.kind == "object" for name, info in c.methods.items() if info.getter}
+    names = {name for c in classes if c.kind == "object" for name, info in c.methods.items() if info.getter and not info.cached}
     for module in project.modules.values() if names else ():
         mine = {name for name in names if module.has(f".{name}")}
         stmts = (s for scope in module.scope.walk() for s in scope.body.walk()) if mine else ()
@@ -47,7 +47,9 @@ def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> Functi
         return None
     cls = class_of(owner, module, project)
     getter = cls.known(node.attr.value) if cls is not None else None
-    return getter if getter is not None and getter.getter and not overriding(getter) else None
+    if getter is None or not getter.getter or getter.cached or overriding(getter):
+        return None
+    return getter
 
 
 def _brings(node: cst.CSTNode, getter: FunctionInfo, project: Project, depth: int) -> bool:

@@ -193,6 +193,7 @@ class Finder:
         if middle:
             region.problem = "its forward is spread over several nested conditions"
             return region
+        region.waiting = bool(levels[0][1])
         self.fill(region, outer_block, outer_active, outer_feeding, between[-1])
         inner = Region(event, start.block)
         self.fill(inner, start.block, levels[0][1], levels[0][2], start)
@@ -402,7 +403,8 @@ class Finder:
             filled = {root(m) for s in inside if s is not stmt and not puts_back(s, region.event) for m in s.all_muts}
             if {root(d) for d in stmt.all_defs} & filled and not same_object(stmt.node):
                 continue  # it makes what a later one fills
-            if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
+            behind = stmt.number > active[-1].number and not region.waiting  # the root needs it where the call stands
+            if id(stmt) not in graphs and not behind and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
         filled = {root(m) for s in inside if not puts_back(s, region.event) for m in s.all_muts}
         more = [
