@@ -200,7 +200,7 @@ class Assignments:
         if value.kind == "unknown" and self.module.value(node.value).kind in OF_OTHERS:
             return None
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
-            if self.shares_weights(base, node.value):
+            if self.shares_weights(base, node.value) or self.written_later(node.value, stmt):
                 why = "the two share their memory in torch from then on, each with gradients of its own"
                 todo = "tie the parameters themselves, or copy with copy_"
                 self.writer.refuse("T2M611", "write of .data", why, todo)
@@ -235,6 +235,13 @@ class Assignments:
             return False
         value = self.module.value(shown)
         return value.name != "buffer" and is_parameter(shown, value, self.module, self.writer.plan)
+
+    def written_later(self, given: cst.BaseExpression, stmt: Stmt) -> bool:
+        """`p.data = flat[i:j].view_as(p)`, where the program writes into `flat` from then on."""
+        parts = views.shown_by(given, self.module)
+        turns = {s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()} if parts else set()
+        later = (s for s in stmt.block.scope.body.walk() if parts and (s.number > stmt.number or s in turns))
+        return any(parts & (s.defs | s.muts if type(s.node) is cst.AugAssign else s.muts) for s in later)
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""
