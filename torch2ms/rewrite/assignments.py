@@ -15,6 +15,7 @@ from torch2ms.rewrite import group_writes, layout, rates
 from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import key
+from torch2ms.rewrite.inplace.held_views import kept_view
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
@@ -129,6 +130,10 @@ class Assignments:
             return self.writer.text(f"{{0}} = {float(given.evaluated_value)}", target)
         if (made := group_writes.setting(target, given, self.writer)) is not None:
             return made
+        if self.writer.differentiated and (view := kept_view(target.value, self.writer.scope, self.module)):
+            why = f"`{view}` is a view of it, which does not show what is written in gradient functions"
+            self.writer.refuse("T2M611", f"write into {code(target.value)}", why, "take the part where it is read")
+            return None
         if held := without_surplus(target, given, self.module):
             self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
             return self.writer.text(f"{{0}} = {held}", target, given)

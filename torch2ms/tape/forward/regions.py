@@ -110,7 +110,8 @@ class Finder:
         wanted: set[str] = set()
         for expr in event.roots:
             wanted |= start.uses if event.lifted else expression_uses(expr, start)
-        wanted |= {u for u in start.uses - {"self"} if any(w.startswith(f"{u}.") for w in wanted)}  # properties
+        wanted |= {u for u in start.uses - {"self"} if any(w.startswith(f"{u}.") for w in wanted)}  # of records
+        wanted |= start.uses - expression_uses(start.node, start) if start.is_small else set()  # behind properties
         wanted |= self.captured.reads(start) if not event.lifted else set()
         wanted |= cotangents_of(event, self.module)
         region = Region(event, start.block)
