@@ -22,7 +22,7 @@ from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
-from torch2ms.rewrite.layers.pinned import kept_mode
+from torch2ms.rewrite.layers.pinned import MODES, kept_mode
 from torch2ms.rewrite.layers.replaced import set_among
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.leaves import Leaves
@@ -72,8 +72,9 @@ class Assignments:
             return self.data(stmt, target, node)
         if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
             return made
-        if (made := kept_mode(stmt, target, node.value, self.writer)) is not None:
-            return made
+        if type(target) is cst.Attribute and target.attr.value in MODES:
+            if (made := kept_mode(stmt, target, node.value, self.writer)) is not None:
+                return made
         if (made := set_among(target, node.value, self.writer)) is not None:
             return made
         if of_rows(target, self.module) and (weight := self.plain_parameter(node.value)) is not None:

@@ -39,7 +39,7 @@ def remembered(call: cst.Call, stmt: Stmt | None) -> bool:
 def overtaken(call: cst.Call, stmt: Stmt | None, module: ModuleInfo) -> bool:
     """`scheduler.get_last_lr()` where `group["lr"] = value` may stand between it and the step of the scheduler."""
     func = call.func
-    if type(func) is not cst.Attribute or func.attr.value != "get_last_lr" or stmt is None:
+    if type(func) is not cst.Attribute or stmt is None:
         return False
     body = stmt.block.scope.body.walk()
     return any(
@@ -51,9 +51,8 @@ def overtaken(call: cst.Call, stmt: Stmt | None, module: ModuleInfo) -> bool:
 
 def _writes_rate(stmt: Stmt, module: ModuleInfo) -> bool:
     node = stmt.node
-    if type(node) is not cst.Assign and type(node) is not cst.AugAssign:
-        return False
-    targets = [t.target for t in node.targets] if type(node) is cst.Assign else [node.target]
+    targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
+    targets += [node.target] if isinstance(node, cst.AugAssign) else []
     return any(type(target) is cst.Subscript and is_rate(target, module) for target in targets)
 
 

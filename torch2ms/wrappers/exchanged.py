@@ -67,5 +67,5 @@ class _Writer(Suites):
     def stored(self, place: cst.BaseExpression, value: cst.BaseExpression) -> cst.BaseSmallStatement:
         """The values of the one are those of the other; a container gets the tensor itself."""
         if not _memory(place, self.module):
-            return cst.Assign([cst.AssignTarget(place)], value)
+            return cst.Assign([cst.AssignTarget(place)], value)  # type: ignore[arg-type]
         return cst.Expr(cst.Call(cst.Attribute(place, cst.Name("copy_")), [cst.Arg(value)]))

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Tier
@@ -23,11 +23,9 @@ TODO = "override add_flags_recursive, which set_train of the networks around cal
 
 
 def kept_mode(
-    stmt: Stmt, target: cst.BaseExpression, given: cst.BaseExpression, writer: Writer
+    stmt: Stmt, target: cst.Attribute, given: cst.BaseExpression, writer: Writer
 ) -> list[cst.BaseStatement] | None:
     """The network keeps the mode that it is in where what is bound does nothing; a mark for all else."""
-    if type(target) is not cst.Attribute or target.attr.value not in MODES:
-        return None
     place = code(target.value)
     value, idle = writer.module.value(target.value), _idle(given, writer)
     if value.kind != "module" and not (value.kind == "unknown" and idle):

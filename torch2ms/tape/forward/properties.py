@@ -27,7 +27,7 @@ def computed_anew(node: cst.CSTNode, module: ModuleInfo, project: Project, depth
 
 
 def spread_getters(project: Project) -> None:
-    """Reading a property reads what it is made of: what writes that comes first; of a record it is one of its fields."""
+    """Reading a property reads what it is made of, which may be written before; of a record it is one of its fields."""
     classes = [c for m in project.modules.values() if m.has("@property") for c in m.classes.values()]
     names = {name for c in classes if c.kind in OWNERS for name, i in c.methods.items() if i.getter and not i.cached}
     for module in project.modules.values() if names else ():
