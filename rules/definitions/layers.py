@@ -56,7 +56,7 @@ def embedding_cell(cls, num_embeddings, embedding_dim):
 
 
 def keep_mode(cell):
-    """Neither set_train of the cell nor that of what holds it changes the mode of the cell and its parts from now on."""
+    """Neither set_train of the cell nor that of what holds it changes its mode, or that of its parts, from now on."""
 
     def add_flags_recursive(**flags):
         flags.pop("training", None)
