@@ -1,4 +1,5 @@
-"""Layers made with PyTorch's arguments, where a class that is held in a variable is called with more than it needs."""
+"""Layers made with PyTorch's arguments, where a class that is held in a variable is called with more than it needs; and
+layers that keep their mode."""
 
 from mindspore import nn
 from mindspore.common.initializer import Normal
@@ -52,3 +53,15 @@ def group_norm_cell(cls, num_groups, num_channels, eps=1e-05, affine=True):
 
 def embedding_cell(cls, num_embeddings, embedding_dim):
     return cls(num_embeddings, embedding_dim, embedding_table=Normal(1.0))
+
+
+def keep_mode(cell):
+    """Neither set_train of the cell nor that of what holds it changes its mode, or that of its parts, from now on."""
+
+    def add_flags_recursive(**flags):
+        flags.pop("training", None)
+        if flags:
+            type(cell).add_flags_recursive(cell, **flags)
+        return cell
+
+    cell.add_flags_recursive = add_flags_recursive

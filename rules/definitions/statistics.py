@@ -301,3 +301,8 @@ class BFloat16Info:
     bits, eps, resolution, dtype = 16, 2.0**-7, 0.01, "bfloat16"
     max, min = (2 - 2.0**-7) * 2.0**127, -(2 - 2.0**-7) * 2.0**127
     tiny = smallest_normal = 2.0**-126
+
+
+def sum_of_picked(x):
+    """The sum of all elements, 0 where a mask chose none: there MindSpore's is whatever the memory holds."""
+    return (x if x.size else ops.zeros(1, dtype=x.dtype)).sum()

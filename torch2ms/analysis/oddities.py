@@ -4,14 +4,14 @@ MindSpore's functions err there."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 
-EMPTY, NAN, INFINITE, BELOW, SINGLE = "empty", "nan", "infinite", "below zero", "one"
+EMPTY, NAN, INFINITE, BELOW, SINGLE, PICKED = "empty", "nan", "infinite", "below zero", "one", "picked by a mask"
 
 _WRITTEN = {"tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor"}
 _SIZED = {"zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full"}
@@ -20,6 +20,11 @@ _KEEPING = set(
     "reshape view flatten ravel t transpose permute unsqueeze squeeze clone detach contiguous to float double half "
     "requires_grad_ cpu cuda view_as reshape_as long int".split()
 )
+_BY_ELEMENT = set(
+    "abs exp log sqrt square pow sigmoid relu tanh softplus logsigmoid clamp clamp_min clamp_max neg mul add sub div "
+    "log1p expm1 softmax log_softmax float mul_ add_ sub_ div_ eq ne mse_loss l1_loss smooth_l1_loss huber_loss "
+    "nll_loss cross_entropy binary_cross_entropy binary_cross_entropy_with_logits".split()
+)  # which give as many as they are given, the losses where they are not reduced
 _NAN = re.compile(r"""\bfloat\(\s*["']\+?nan["']\s*\)|\b(?:torch|math|np|numpy)\.(?:nan|NaN|NAN)\b""")
 
 _INFINITE = re.compile(r"""(?<!-)(?:\bfloat\(\s*["']\+?inf["']\s*\)|\b(?:torch|math|np|numpy)\.inf\b)""")
@@ -39,12 +44,17 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
     if name in _SIZED and any(_zero(arg) for arg in (node.args[:1] if name in _FILLED else node.args)):
         return EMPTY
     first = receiver or (values[0] if values else Value())
+    if name == "masked_select" or first.odd == PICKED and name in _BY_ELEMENT:
+        return PICKED
     return first.odd if name in _KEEPING else ""
 
 
-def sliced(base: Value, node: cst.Subscript) -> str:
-    """Nothing is left by `x[:0]` and `x[..., 1:1]`; of what has no elements slices have none."""
+def sliced(base: Value, node: cst.Subscript, known: Mapping[int, Value]) -> str:
+    """Nothing is left by `x[:0]` and `x[..., 1:1]`, nor by slices of what has no elements; by `x[mask]` perhaps."""
     parts = [element.slice for element in node.slice]
+    chosen = [known.get(id(part.value)) for part in parts if type(part) is cst.Index]
+    if any(value is not None and value.kind == "tensor" and value.dtype == "bool" for value in chosen):
+        return PICKED
     if base.odd == EMPTY and all(type(part) is cst.Slice for part in parts):
         return EMPTY
     return EMPTY if any(type(part) is cst.Slice and _nothing(part) for part in parts) else ""

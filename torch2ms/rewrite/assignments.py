@@ -15,12 +15,14 @@ from torch2ms.rewrite import group_writes, layout, rates
 from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import key
+from torch2ms.rewrite.inplace.held_views import kept_view
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
+from torch2ms.rewrite.layers.pinned import MODES, kept_mode
 from torch2ms.rewrite.layers.replaced import set_among
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.leaves import Leaves
@@ -70,6 +72,9 @@ class Assignments:
             return self.data(stmt, target, node)
         if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
             return made
+        if type(target) is cst.Attribute and target.attr.value in MODES:
+            if (made := kept_mode(stmt, target, node.value, self.writer)) is not None:
+                return made
         if (made := set_among(target, node.value, self.writer)) is not None:
             return made
         if of_rows(target, self.module) and (weight := self.plain_parameter(node.value)) is not None:
@@ -126,6 +131,10 @@ class Assignments:
             return self.writer.text(f"{{0}} = {float(given.evaluated_value)}", target)
         if (made := group_writes.setting(target, given, self.writer)) is not None:
             return made
+        if self.writer.differentiated and (view := kept_view(target.value, self.writer.scope, self.module)):
+            why = f"`{view}` is a view of it, which does not show what is written in gradient functions"
+            self.writer.refuse("T2M611", f"write into {code(target.value)}", why, "take the part where it is read")
+            return None
         if held := without_surplus(target, given, self.module):
             self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
             return self.writer.text(f"{{0}} = {held}", target, given)
@@ -197,7 +206,7 @@ class Assignments:
         if value.kind == "unknown" and self.module.value(node.value).kind in OF_OTHERS:
             return None
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
-            if self.shares_weights(base, node.value):
+            if self.shares_weights(base, node.value) or self.written_later(node.value, stmt):
                 why = "the two share their memory in torch from then on, each with gradients of its own"
                 todo = "tie the parameters themselves, or copy with copy_"
                 self.writer.refuse("T2M611", "write of .data", why, todo)
@@ -232,6 +241,13 @@ class Assignments:
             return False
         value = self.module.value(shown)
         return value.name != "buffer" and is_parameter(shown, value, self.module, self.writer.plan)
+
+    def written_later(self, given: cst.BaseExpression, stmt: Stmt) -> bool:
+        """`p.data = flat[i:j].view_as(p)`, where the program writes into `flat` from then on."""
+        parts = views.shown_by(given, self.module)
+        turns = {s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()} if parts else set()
+        later = (s for s in stmt.block.scope.body.walk() if parts and (s.number > stmt.number or s in turns))
+        return any(parts & (s.defs | s.muts if type(s.node) is cst.AugAssign else s.muts) for s in later)
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""

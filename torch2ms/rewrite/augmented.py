@@ -16,7 +16,7 @@ from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
 from torch2ms.rewrite.inplace.chains import widens
-from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
+from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, taken_as_tensor
 from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
@@ -164,7 +164,8 @@ class Augmented:
         seen = others & {name for s in (*later, *loops) for use in s.uses for name in (use, root(use))}
         seen |= {place for place in others if "." in place}  # other methods read it
         if not seen and not self.given_by_callers(stmt, target):
-            return None
+            if not given_by_keepers(name, stmt, self.module, self.writer.project):
+                return None
         return self.written_into(stmt, target, node)
 
     def of_container(

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.oddities import EMPTY
+from torch2ms.analysis.oddities import EMPTY, PICKED
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
@@ -126,7 +126,7 @@ class ModuleFacts(Facts):
         value = self.module.value(node)
         if value.odd == EMPTY and self.project.says(FILLED):
             return ""
-        return value.odd if not value.likely else ""
+        return value.odd if not value.likely or value.odd == PICKED else ""
 
     def cls(self, node: cst.BaseExpression) -> str:
         """The qualified class of a module or a distribution, "" where it is not seen."""

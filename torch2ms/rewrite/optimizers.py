@@ -22,6 +22,10 @@ def rates_of(
         why = "what another scheduler computed last: MindSpore's show the rates as they are now"
         work.refuse("T2M502", RATES, why, "keep the rates that it computed yourself")
         return updated
+    if name == "get_last_lr" and rates.overtaken(original, work.stmt, work.module):
+        why = "what it computed last: MindSpore's shows the rates as they are now, with what was written since"
+        work.refuse("T2M502", RATES, why, "keep the rates that it computed yourself")
+        return updated
     computed = name == "get_last_lr" or name == "get_lr" and receiver.kind == "scheduler"
     whole = computed and not original.args and id(original) not in where.indexed
     if not whole or not work.schedules(receiver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -33,6 +34,44 @@ def remembered(call: cst.Call, stmt: Stmt | None) -> bool:
     if type(func) is not cst.Attribute or func.attr.value != "get_last_lr" or cls is None:
         return False
     return _schedules(cls) and dotted(func.value) not in ("self", "super")
+
+
+def overtaken(call: cst.Call, stmt: Stmt | None, module: ModuleInfo) -> bool:
+    """`scheduler.get_last_lr()` where `group["lr"] = value` may stand between it and the step of the scheduler."""
+    func = call.func
+    if type(func) is not cst.Attribute or stmt is None:
+        return False
+    body = stmt.block.scope.body.walk()
+    return any(
+        _before_step(stmt, dotted(func.value), path)
+        for written in (s for s in body if _writes_rate(s, module))
+        for path in _behind(written, body)
+    )
+
+
+def _writes_rate(stmt: Stmt, module: ModuleInfo) -> bool:
+    node = stmt.node
+    targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
+    targets += [node.target] if isinstance(node, cst.AugAssign) else []
+    return any(type(target) is cst.Subscript and is_rate(target, module) for target in targets)
+
+
+def _behind(stmt: Stmt, body: list[Stmt]) -> Iterator[list[Stmt]]:
+    """The statements that run behind one: to the end, and round each loop that it stands in."""
+    yield [s for s in body if s.number > stmt.number]
+    for loop in (a for a in stmt.ancestors() if a.is_loop):
+        inside = loop.walk()
+        yield [*(s for s in inside if s.number > stmt.number), *(s for s in inside if s.number < stmt.number)]
+
+
+def _before_step(read: Stmt, scheduler: str, path: list[Stmt]) -> bool:
+    """The way leads to the statement before the scheduler steps."""
+    for stmt in path:
+        if stmt is read:
+            return True
+        if any(dotted(call.func) == f"{scheduler}.step" for call in stmt.calls):
+            return False
+    return False
 
 
 def perhaps_none(call: cst.Call, stmt: Stmt | None) -> bool:

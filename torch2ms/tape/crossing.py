@@ -8,7 +8,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import OF_FUNCTIONS, any_overlap, overlaps, within
-from torch2ms.tape.forward.carried import carried, reads_itself
+from torch2ms.tape.forward.carried import carried, kept_for_calls, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object, put_before
@@ -32,7 +32,8 @@ def crossing(verdicts: Verdicts, event: Event, region: Region, owns: Owns) -> st
     if event.lifted:
         return _of_called(verdicts, event, made, owns)
     kept = kept_elsewhere(region.all, made, owns, verdicts.module, verdicts.project)
-    return kept or left_in_object(region, owns, verdicts.module) or _carried_over(event, region, owns)
+    kept = kept or left_in_object(region, owns, verdicts.module) or _carried_over(event, region, owns)
+    return kept or _kept_for_calls(event, region, owns)
 
 
 def _made(verdicts: Verdicts, event: Event, region: Region) -> set[str]:
@@ -135,4 +136,14 @@ def _carried_over(event: Event, region: Region, owns: Owns) -> str:
         real = frozenset(d for d in found & after if not d.startswith("@"))
         if real and (owns is None or any_overlap(real, owns)):
             return name
+    return ""
+
+
+def _kept_for_calls(event: Event, region: Region, owns: Owns) -> str:
+    """An attribute, or a name from outside, in which a call leaves its graph to the next one."""
+    for place, stmts in kept_for_calls(region.all, region.block, event.stmt).items():
+        deps = frozenset().union(*(s.out[place].deps for s in stmts if place in s.out))
+        real = frozenset(d for d in deps if not d.startswith("@") and not overlaps(d, place))
+        if real and (owns is None or any_overlap(real, owns)):
+            return place
     return ""

@@ -19,6 +19,7 @@ from torch2ms.wrappers.copied import copied
 from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.defaults import defaults
 from torch2ms.wrappers.each import each_alone
+from torch2ms.wrappers.exchanged import exchanged
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
 from torch2ms.wrappers.first_turn import begins_anew
@@ -104,6 +105,7 @@ SPELLINGS: tuple[Pass, ...] = (
     without_options,
     bound_before,
     written_back,
+    exchanged,
     called_by_name,
     parameters_given,
 )

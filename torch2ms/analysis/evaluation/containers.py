@@ -209,7 +209,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return replace(base, starts=_first_of(base, only)) if type(only) is cst.Slice else element(base)
     if base.kind in ("tensor", "param"):
         name = MASKED if base.name == MASKED else ""
-        value = Value("tensor", name=name, deps=base.deps, likely=base.likely, odd=oddities.sliced(base, node))
+        value = Value("tensor", name=name, deps=base.deps, likely=base.likely, odd=oddities.sliced(base, node, known))
         return shapes.shaped(value, shapes.element(base, node, known))
     if base.kind == "size":
         return Value("int" if type(node.slice[0].slice) is cst.Index else "size")

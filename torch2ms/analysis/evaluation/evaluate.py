@@ -16,6 +16,7 @@ from torch2ms.analysis.evaluation.exchange import Exchange
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.known import activations
+from torch2ms.analysis.oddities import PICKED
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block
 from torch2ms.analysis.syntax.annotations import quoted, quotes
@@ -110,7 +111,8 @@ class Evaluator:
             return Value("numpy")
         if tests or not any(v.kind == "tensor" for v in values):
             return BOOL
-        return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])
+        odd = PICKED if any(v.odd == PICKED for v in values) else ""
+        return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1], odd=odd)
 
     def conditional(self, node: cst.IfExp) -> Value:
         self.ev(node.test)
@@ -314,7 +316,8 @@ class Evaluator:
                 return Value("unknown", deps=deps)
         if "tensor" in kinds or "param" in kinds:
             name = MASKED if left.name in STICKY or right.name in STICKY else ""
-            value = Value("tensor", name, deps, likely=left.likely or right.likely)
+            odd = PICKED if PICKED in (left.odd, right.odd) else ""
+            value = Value("tensor", name, deps, likely=left.likely or right.likely, odd=odd)
             return shapes.shaped(value, shapes.combined(operator, left, right))
         if "numpy" in kinds:
             return Value("numpy", deps=deps)

@@ -15,6 +15,8 @@ from torch2ms.analysis.values import Value, join
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ModuleInfo
 
+CACHING = frozenset({"lru_cache", "cache", "cached_property", "cachedmethod", "memoize"})
+
 
 @dataclass(eq=False)
 class FunctionInfo:
@@ -46,12 +48,21 @@ class FunctionInfo:
     @cached_property
     def getter(self) -> bool:
         """What a property runs: a call of `self.model` is one of what it gives."""
-        return self._decorated("property")
+        return self._decorated("property") or any(name.endswith("cached_property") for name in self._decorators)
+
+    @cached_property
+    def cached(self) -> bool:
+        """What it gave once it gives again: the object itself, as callers have left it."""
+        return any(name.rpartition(".")[2] in CACHING for name in self._decorators)
 
     def _decorated(self, name: str) -> bool:
+        return name in self._decorators
+
+    @cached_property
+    def _decorators(self) -> list[str]:
         node = self.scope.node
         assert isinstance(node, cst.FunctionDef)
-        return any(dotted(d.decorator) == name for d in node.decorators)
+        return [dotted(d.decorator.func if type(d.decorator) is cst.Call else d.decorator) for d in node.decorators]
 
 
 @dataclass(eq=False)

@@ -100,6 +100,8 @@ def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> 
     if not isinstance(info, FunctionInfo):
         return ""
     scope = info.scope
+    if info.cached:
+        return dotted(owner)
     returned = (s.node.value for s in scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
     places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
     return dotted(owner) if places - scope.locals or "self" in places or _kept(places, scope) else ""

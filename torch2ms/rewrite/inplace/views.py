@@ -102,6 +102,11 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo, same: bool = False) -> se
         value = _beside(name, node.targets[0].target, value)
     if value is None or isinstance(value, (cst.Name, cst.Tuple)):
         return set()
+    return shown_by(value, module, same) - {name}
+
+
+def shown_by(value: cst.BaseExpression | None, module: ModuleInfo, same: bool = False) -> set[str]:
+    """The tensor of which an expression shows a part, or another shape: `flat` for `flat[i:j].view_as(p)`."""
     shown = same
     while value is not None and not isinstance(value, cst.Name) and not _attribute(value):
         last = _last(value)
@@ -115,7 +120,7 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo, same: bool = False) -> se
             return set()
         shown = shown or last not in SAME
         value = inner
-    return {dotted(value)} - {name} if shown and value is not None else set()
+    return {dotted(value)} if shown and value is not None else set()
 
 
 def _beside(name: str, target: cst.BaseExpression, given: cst.Tuple) -> cst.BaseExpression | None:

@@ -10,7 +10,8 @@ from collections.abc import Container
 
 import libcst as cst
 
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import NO_DEPS
@@ -44,6 +45,37 @@ def carried(place: str, stmt: Stmt, region: Container[int]) -> frozenset[str]:
         if current is not None and current.is_loop and id(current) not in region:
             return _left(place, current) if place not in current.defs else NO_DEPS  # `for x, y in loader:` binds it
     return NO_DEPS
+
+
+def kept_for_calls(forward: list[Stmt], block: Block, backward: Stmt) -> dict[str, list[Stmt]]:
+    """The places by which a graph may go from one call of the function to the next, each with the statements that bind
+    it: the backward call waits for several calls, as in `self.loss += step_loss` before `if self.n % k == 0:`.
+
+    Where each call goes backward, the graph of the call before is played back, and no program uses it again."""
+    scope, over = block.scope, _over(forward, block, backward) if forward and block.scope.is_function else None
+    if over is None:
+        return {}
+    read: set[str] = set()
+    made: dict[str, list[Stmt]] = {}
+    for stmt in (inner for s in forward for inner in s.walk()):
+        read |= {u for u in stmt.uses - made.keys() if root(u) in scope.params or root(u) not in scope.locals}
+        for place in stmt.defs & read:
+            made.setdefault(place, []).append(stmt)
+    around = [block, *(owner.block for owner in forward[0].ancestors())]
+    behind = (s for each in around for s in each.stmts if type(over.node) is cst.If and s.number > backward.number)
+    last = {place: s for s in behind if s.is_small for place in s.defs & made.keys()}
+    return {place: [last[place]] if place in last else stmts for place, stmts in made.items()}
+
+
+def _over(forward: list[Stmt], block: Block, backward: Stmt) -> Stmt | None:
+    """The condition over the backward call, or the statement that ends the function between it and its forward."""
+    top = backward
+    while top.block is not block and top.block.owner is not None:
+        top = top.block.owner
+        if type(top.node) is cst.If:
+            return top
+    between = (s for s in block.stmts if forward[0].number < s.number < top.number)
+    return next((inner for s in between for inner in s.walk() if type(inner.node) is cst.Return), None)
 
 
 def _binds(stmt: Stmt, place: str, region: Container[int]) -> bool:

@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 
 DEEP = 4  # properties that read properties
 SIMPLE = (cst.Return, cst.Assign, cst.Expr)
+OWNERS = ("object", "module")
 KEEPING = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that may hold a graph
 
 
@@ -26,18 +27,19 @@ def computed_anew(node: cst.CSTNode, module: ModuleInfo, project: Project, depth
 
 
 def spread_getters(project: Project) -> None:
-    """Reading a property of a record reads the record: what writes one of its fields comes first."""
+    """Reading a property reads what it is made of, which may be written before; of a record it is one of its fields."""
     classes = [c for m in project.modules.values() if m.has("@property") for c in m.classes.values()]
-    names = {name for c in classes if c.kind == "object" for name, info in c.methods.items() if info.getter}
+    names = {name for c in classes if c.kind in OWNERS for name, i in c.methods.items() if i.getter and not i.cached}
     for module in project.modules.values() if names else ():
         mine = {name for name in names if module.has(f".{name}")}
         stmts = (s for scope in module.scope.walk() for s in scope.body.walk()) if mine else ()
         for stmt in (s for s in stmts if any(not mine.isdisjoint(use.split(".")) for use in s.uses)):
             for node in stmt.nodes:
                 if type(node) is cst.Attribute and node.attr.value in mine and (base := dotted(node.value)):
-                    getter = getter_of(node, module, project) if module.value(node.value).keys is not None else None
+                    getter = getter_of(node, module, project)
                     own = {u for s in getter.scope.body.walk() for u in s.uses} if getter is not None else set()
-                    stmt.uses |= {base + u[4:] for u in own if u == "self" or u[:5] == "self."} | {base} if own else own
+                    stmt.uses |= {base + u[4:] for u in own if u[:5] == "self."}
+                    stmt.uses |= {base} if own and module.value(node.value).keys is not None else set()
 
 
 def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> FunctionInfo | None:
@@ -47,7 +49,9 @@ def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> Functi
         return None
     cls = class_of(owner, module, project)
     getter = cls.known(node.attr.value) if cls is not None else None
-    return getter if getter is not None and getter.getter and not overriding(getter) else None
+    if getter is None or not getter.getter or getter.cached or overriding(getter):
+        return None
+    return getter
 
 
 def _brings(node: cst.CSTNode, getter: FunctionInfo, project: Project, depth: int) -> bool:

@@ -32,6 +32,7 @@ class Region:
     cut: int = 0
     graphless: set[str] = field(default_factory=set)
     handed_in: set[str] = field(default_factory=set)
+    waiting: bool = False  # a part of the forward stands under the guard, and the call with it
     late: bool = False  # the guarded part needs what stands before the guard: the function is called there
     tried: bool = False  # only the backward call stands in a `try`
     idle: dict[str, str] = field(default_factory=dict)  # layers that may not run -> why that matters to a step

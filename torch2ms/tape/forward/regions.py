@@ -110,7 +110,8 @@ class Finder:
         wanted: set[str] = set()
         for expr in event.roots:
             wanted |= start.uses if event.lifted else expression_uses(expr, start)
-        wanted |= {u for u in start.uses - {"self"} if any(w.startswith(f"{u}.") for w in wanted)}  # properties
+        wanted |= {u for u in start.uses - {"self"} if any(w.startswith(f"{u}.") for w in wanted)}  # of records
+        wanted |= start.uses - expression_uses(start.node, start) if start.is_small else set()  # behind properties
         wanted |= self.captured.reads(start) if not event.lifted else set()
         wanted |= cotangents_of(event, self.module)
         region = Region(event, start.block)
@@ -193,6 +194,7 @@ class Finder:
         if middle:
             region.problem = "its forward is spread over several nested conditions"
             return region
+        region.waiting = bool(levels[0][1])
         self.fill(region, outer_block, outer_active, outer_feeding, between[-1])
         inner = Region(event, start.block)
         self.fill(inner, start.block, levels[0][1], levels[0][2], start)
@@ -406,7 +408,8 @@ class Finder:
             filled = {root(m) for s in inside if s is not stmt and not puts_back(s, region.event) for m in s.all_muts}
             if {root(d) for d in stmt.all_defs} & filled and not same_object(stmt.node):
                 continue  # it makes what a later one fills
-            if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
+            behind = stmt.number > active[-1].number and not region.waiting  # the root needs it where the call stands
+            if id(stmt) not in graphs and not behind and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
         filled = {root(m) for s in inside if not puts_back(s, region.event) for m in s.all_muts}
         more = [

@@ -255,7 +255,8 @@ def _written(project: Project) -> dict[str, dict[int, bool]]:
 
 
 def _foreign_places(info: FunctionInfo) -> Iterator[tuple[str, bool]]:
-    own = {info.scope.params[0]} if info.cls is not None and not info.static and info.scope.params else set()
+    method = info.cls is not None and not info.static and not info.of_class  # a class has its attributes by its name
+    own = {info.scope.params[0]} if method and info.scope.params else set()
     imported = info.module.imports.table.keys() - info.scope.locals  # `torch.nn.utils` is no object
     for stmt in info.scope.body.walk():
         for place in stmt.defs | stmt.muts:
