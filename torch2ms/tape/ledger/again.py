@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
-from torch2ms.analysis.program.sources import computed_from
+from torch2ms.analysis.program.sources import feeding
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner
 from torch2ms.tape.ledger.owners import concerns
@@ -104,18 +105,27 @@ def bound_in_loops(stmt: Stmt) -> set[str]:
     return {root(d) for a in stmt.ancestors() if a.is_loop for s in a.walk() for d in s.defs}
 
 
-def given_by_loops(scope: Scope, project: Project, inner: tuple[Scope, ...] = ()) -> set[str]:
+def given_by_loops(scope: Scope, project: Project, callers: int = CALLERS) -> set[str]:
     """The parameters of a function that calls of it give other values in each turn of a loop, or in each call of the
     function where such a call stands."""
-    found: set[str] = set()
+    known, asked = _given_by_loops(project), (scope, callers)
+    if asked in known:
+        return known[asked]
+    found = known[asked] = set()
     for stmt, call in called_from(scope, project):
         changing, home = bound_in_loops(stmt), stmt.block.scope
-        given = {name: {root(u) for u in computed_from(value, stmt)[1]} for name, value in _bound(call, scope)}
+        given = {name: {root(u) for u in feeding(value, stmt)[1]} for name, value in _bound(call, scope)}
         passed = set().union(*given.values()) & set(home.params) - {"self"}
-        if passed and len(inner) < CALLERS and home not in (scope, *inner):
-            changing |= given_by_loops(home, project, (*inner, scope))
+        if passed and callers and home is not scope:
+            changing |= given_by_loops(home, project, callers - 1)
         found |= {name for name, names in given.items() if changing & names}
     return found
+
+
+@once
+def _given_by_loops(project: Project) -> dict[tuple[Scope, int], set[str]]:
+    """What was found, by function and how many callers of callers were asked: programs have many calls of one name."""
+    return {}
 
 
 def _bound(call: cst.Call, scope: Scope) -> Iterator[tuple[str, cst.BaseExpression]]:
@@ -125,11 +135,17 @@ def _bound(call: cst.Call, scope: Scope) -> Iterator[tuple[str, cst.BaseExpressi
         yield arg.keyword.value if arg.keyword is not None else next(free, ""), arg.value
 
 
-def called_from(scope: Scope, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
+def called_from(scope: Scope, project: Project) -> list[tuple[Stmt, cst.Call]]:
     """The calls that seem to be of a function."""
-    for other in (s for m in project.modules.values() for s in m.scope.walk()):
-        yield from ((stmt, c) for stmt in other.body.walk() for c in stmt.calls if _means(c.func, scope))
+    return _by_name(project).get(scope.name, [])
 
 
-def _means(func: cst.BaseExpression, scope: Scope) -> bool:
-    return (func.attr.value if type(func) is cst.Attribute else dotted(func)) == scope.name
+@once
+def _by_name(project: Project) -> dict[str, list[tuple[Stmt, cst.Call]]]:
+    """The calls of a project, by the name that each of them has last; of other names than these none is asked."""
+    found: dict[str, list[tuple[Stmt, cst.Call]]] = {}
+    for scope in (s for m in project.modules.values() for s in m.scope.walk()):
+        for stmt in scope.body.walk():
+            for call in stmt.calls:
+                found.setdefault(name_called(call), []).append((stmt, call))
+    return found
