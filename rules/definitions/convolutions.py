@@ -51,49 +51,61 @@ def conv_transpose3d(x, weight, bias=None, stride=1, padding=0, output_padding=0
 
 
 
-class ConvTranspose1d(nn.Cell):
+class ConvTranspose1d(nn.Conv1dTranspose):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1):
-        super().__init__()
-        kernel = (kernel_size,) * 1 if isinstance(kernel_size, int) else tuple(kernel_size)
-        shape = (in_channels, out_channels // groups, *kernel)
+        nn.Cell.__init__(self)  # it has the name of the layer, and computes for itself
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = (kernel_size,) * 1 if isinstance(kernel_size, int) else tuple(kernel_size)
+        shape = (in_channels, out_channels // groups, *self.kernel_size)
         self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
         self.output_padding = output_padding
-        bound = (out_channels // groups * int(np.prod(kernel))) ** -0.5
+        bound = (out_channels // groups * int(np.prod(self.kernel_size))) ** -0.5
         self.weight = ms.Parameter(initializer(Uniform(bound), shape))
         self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+
+    def extra_repr(self):
+        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
 
     def construct(self, x):
         return conv_transpose1d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)
 
 
-class ConvTranspose2d(nn.Cell):
+class ConvTranspose2d(nn.Conv2dTranspose):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1):
-        super().__init__()
-        kernel = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
-        shape = (in_channels, out_channels // groups, *kernel)
+        nn.Cell.__init__(self)  # it has the name of the layer, and computes for itself
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
+        shape = (in_channels, out_channels // groups, *self.kernel_size)
         self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
         self.output_padding = output_padding
-        bound = (out_channels // groups * int(np.prod(kernel))) ** -0.5
+        bound = (out_channels // groups * int(np.prod(self.kernel_size))) ** -0.5
         self.weight = ms.Parameter(initializer(Uniform(bound), shape))
         self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+
+    def extra_repr(self):
+        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
 
     def construct(self, x):
         return conv_transpose2d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)
 
 
-class ConvTranspose3d(nn.Cell):
+class ConvTranspose3d(nn.Conv3dTranspose):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1):
-        super().__init__()
-        kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else tuple(kernel_size)
-        shape = (in_channels, out_channels // groups, *kernel)
+        nn.Cell.__init__(self)  # it has the name of the layer, and computes for itself
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = (kernel_size,) * 3 if isinstance(kernel_size, int) else tuple(kernel_size)
+        shape = (in_channels, out_channels // groups, *self.kernel_size)
         self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
         self.output_padding = output_padding
-        bound = (out_channels // groups * int(np.prod(kernel))) ** -0.5
+        bound = (out_channels // groups * int(np.prod(self.kernel_size))) ** -0.5
         self.weight = ms.Parameter(initializer(Uniform(bound), shape))
         self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+
+    def extra_repr(self):
+        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
 
     def construct(self, x):
         return conv_transpose3d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)

@@ -1,6 +1,8 @@
 """Layers made with PyTorch's arguments, where a class that is held in a variable is called with more than it needs; and
 layers that keep their mode."""
 
+from functools import partial
+
 from mindspore import nn
 from mindspore.common.initializer import Normal
 
@@ -17,6 +19,21 @@ def conv_cell(cls, in_channels, out_channels, kernel_size, stride=1, padding=0, 
 
 def sides(padding):
     return tuple(size for size in padding for _ in range(2))
+
+
+def layer_type(made):
+    """The class of which something makes layers: itself, or the one in a partial."""
+    while isinstance(made, partial):
+        made = made.args[0] if made.args and isinstance(made.args[0], type) else made.func
+    return made
+
+
+def pool_cell(cls, kernel_size, stride=None, padding=0, **options):
+    sizes = [kernel_size, kernel_size if stride is None else stride, padding]
+    kernel, step, rows = [tuple(size) if isinstance(size, list) else size for size in sizes]
+    if rows != 0 or options:
+        options.update(pad_mode="pad", padding=rows)
+    return cls(kernel, step, **options)
 
 
 def batch_norm_cell(cls, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True):

@@ -219,6 +219,8 @@ class Statements:
                 tier, told = (Tier.ASSUMED, ATTRIBUTE + UNLISTED) if listed else (Tier.EXACT, ATTRIBUTE)
                 self.writer.tell("T2M503", "register_buffer", told, tier)
             return self.writer.text(f"self.{name} = {{0}}", value)
+        if constant(value) is None and _filled(name, stmt):
+            return self.writer.text(f"{{0}}.{name} = None", func.value)
         if constant(value) is None or passing and _late(name, stmt):
             return None  # no state keeps it: it may as well be MindSpore's own
         self.writer.needs.add("ms")
@@ -234,6 +236,13 @@ class Statements:
         elif isinstance(value, cst.Name) and _perhaps_none(value.value, stmt):
             made += " if {1} is not None else None"
         return self.writer.text(f"{{0}}.{name} = {made}", *given)
+
+
+def _filled(name: str, stmt: Stmt) -> bool:
+    """The function registers the buffer once more, with a tensor: a Parameter, for which a place of None makes way."""
+    calls = [c for s in stmt.block.scope.body.walk() for c in s.calls if name_called(c) == "register_buffer"]
+    there = (argument(c, 1, "tensor") for c in calls if constant(argument(c, 0, "name")) == name)
+    return any(constant(value) is not None for value in there)
 
 
 def _late(name: str, stmt: Stmt) -> bool:

@@ -8,6 +8,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import either
+from torch2ms.rewrite.layers.held_types import of_held
 from torch2ms.rewrite.translation import Translation
 
 _WRITTEN_OTHERWISE = {"module": "layer", "tensor": "tensor", "size": "shape", "device": "device"}
@@ -128,7 +129,7 @@ def _of_type(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
     named = [work.module.value(old) for old, _ in pairs]
     typed = [value.kind == "api" and TYPE.fullmatch(value.name) is not None for value in named]
     if not any(typed):
-        return None
+        return of_held(original, updated, work)
     if not isinstance(updated.args[0].value, _SIMPLE):
         why = "the element type stands in another attribute"
         work.refuse("T2M605", "isinstance of a type of tensors", why, "give the tensor a name first")
