@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch2ms.analysis.program.project import FunctionInfo
 
 DEEP = 6  # names in a place; what calls itself through its parts would have ever more
+MANY = 300  # places that a value may depend on by themselves
 OBJECTS = ("module", "optimizer", "object", "scheduler")
 
 
@@ -44,7 +45,7 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool, typed
 
     owns = frozenset(map(owned, value.owns)) if value.owns is not None else None
     leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
-    deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
+    deps = widened(frozenset(move(d) for d in value.deps - leaves if not d.startswith("@")))
     if value.kind == "module" and owns is None:  # the modules that it was built around are trained with it
         built = {move(i.place) for i in value.items or () if i.kind == "module" and i.place}
         owns = frozenset({name, *built}) if built else None
@@ -79,19 +80,23 @@ def outward(
     made = made or {}
     if value.leaf and value.deps <= fresh:
         return replace(value, deps=NO_DEPS, place="")
-    found: set[str] = set()
-    for dep in value.deps - fresh:
-        plain = dep.lstrip("@^")
-        head, _, rest = plain.partition(".")
-        if head in params:
-            precise = rest.startswith(PICKED[1:]) or rest and dep[0] not in "@^" and is_row(value)
-            found |= {_below(p, rest) for p in params[head]} if precise else params[head]
-        elif head == "self" and receiver and dep[0] != "^":  # else it is another object's self: see the parameter
-            found.add(_below(receiver, rest))
-        elif not dep.startswith(("@", "^")):
-            found.add(moved(dep, made))
-    deps = frozenset(found)
-    owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver, made).deps
+
+    def there(deps: frozenset[str], row: bool) -> frozenset[str]:
+        found: set[str] = set()
+        for dep in deps:
+            plain = dep.lstrip("@^")
+            head, _, rest = plain.partition(".")
+            if head in params:
+                precise = rest.startswith(PICKED[1:]) or rest and dep[0] not in "@^" and row
+                found |= {_below(p, rest) for p in params[head]} if precise else params[head]
+            elif head == "self" and receiver and dep[0] != "^":  # else it is another object's self: see the parameter
+                found.add(_below(receiver, rest))
+            elif not dep.startswith(("@", "^")):
+                found.add(moved(dep, made))
+        return frozenset(found)
+
+    deps = widened(there(value.deps - fresh, is_row(value)))
+    owns = None if value.owns is None else there(value.owns, False)
     if owns is not None:  # a module that the caller was handed has a place
         owns = frozenset(o for o in owns if not o.startswith("@") or o[1:] not in owns)
     items = value.items
@@ -105,6 +110,18 @@ def outward(
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
     return replace(value, deps=deps, items=items, each=each, place=place, owns=owns, leaf=False)
+
+
+def widened(deps: frozenset[str]) -> frozenset[str]:
+    """What a value depends on, by the layers that hold it where it is more than any network has by itself.
+
+    Layers that hand each other what they were handed (`self.attention.spikes.spikes.bias`) have places without end.
+    """
+    for parts in range(4, 0, -1) if len(deps) > MANY else ():
+        deps = frozenset(".".join(dep.split(".")[:parts]) for dep in deps)
+        if len(deps) <= MANY:
+            break
+    return deps
 
 
 def _below(receiver: str, rest: str) -> str:

@@ -1,4 +1,4 @@
-"""`isinstance(layer, conv_type)`, of a variable that is called as well: it may hold a partial that stands for a class."""
+"""`isinstance(layer, conv_type)`, of a variable that is called, too: it may hold a partial that stands for a class."""
 
 from __future__ import annotations
 
