@@ -15,7 +15,7 @@ from torch2ms.analysis.values import MIXED, NO_DEPS, NOT_RUN, UNKNOWN, Value, en
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
                   "datetime", "re"}  # fmt: skip
-PASSING = {"itertools", "collections", "copy", "operator", "random"}  # they return what they are given
+PASSING = {"itertools", "functools", "collections", "copy", "operator", "random"}  # they return what they are given
 OF_GRAPHS = {"tensor", "list", "tuple", "dict", "unknown", "deque"}  # kinds of what may be, or hold, tensors
 WRAPPERS = ("DataParallel", "DistributedDataParallel", "compile")
 SETTINGS = ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads")
