@@ -50,6 +50,10 @@ class OptionalCellList(nn.Cell):
         self.count += 1
         self[-1] = cell
 
+    def extend(self, cells):
+        for cell in cells:
+            self.append(cell)
+
     def __len__(self):
         return self.count
 
@@ -57,7 +61,8 @@ class OptionalCellList(nn.Cell):
         return iter([self[place] for place in range(self.count)])
 
     def __getitem__(self, place):
-        return getattr(self, str(range(self.count)[place]))
+        places = range(self.count)[place]
+        return getattr(self, str(places)) if isinstance(places, int) else [self[i] for i in places]
 
     def __setitem__(self, place, cell):
         setattr(self, str(range(self.count)[place]), cell)

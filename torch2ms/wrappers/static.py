@@ -19,12 +19,17 @@ STATIC = cst.Name("staticmethod")
 @each_module
 def static(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module with such methods."""
-    own = [c for c in module.classes.values() if c.kind == "autograd"]
+    own = [c for c in module.classes.values() if c.kind == "autograd" and not _inside(c)]
     if not own or not module.says(DECORATED):
         return None
     above = {id(p) for m in project.modules.values() for c in m.classes.values() for p in c.parents}
     methods = {id(n): c.scope.name for c in own if id(c) not in above for n in _class_methods(c)}
     return Static(module, methods).plain() if methods else None
+
+
+def _inside(cls: ClassInfo) -> bool:
+    """It is defined in the body of a class, whose names methods do not see."""
+    return cls.scope.parent is not None and type(cls.scope.parent.node) is cst.ClassDef
 
 
 def _class_methods(cls: ClassInfo) -> list[cst.FunctionDef]:
