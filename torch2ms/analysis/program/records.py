@@ -40,11 +40,7 @@ def record(cls: ClassInfo, given: Given) -> Value | None:
             place = dotted(target)
             if place.startswith("self.") and place.count(".") == 1 and (field := _field(value, bound, cls)) is not None:
                 kept[place[5:]] = field
-    return (
-        _holding(cls.qualified, kept, "object")
-        if any(v.deps and _keeps(v) for v in kept.values())
-        else None
-    )
+    return _holding(cls.qualified, kept, "object") if any(v.deps and _keeps(v) for v in kept.values()) else None
 
 
 def _open(cls: ClassInfo) -> bool:
