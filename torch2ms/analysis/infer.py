@@ -34,6 +34,7 @@ def infer(project: Project) -> None:
     project.link()
     project.giving = givers(project)
     for module in project.modules.values():
+        module.env = Env()
         module.used = module.used or by_use(module.scope, project.giving)
     inference = _Inference(project)
     for _ in range(ROUNDS):

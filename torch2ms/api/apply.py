@@ -93,9 +93,7 @@ def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
     return refused(rule, ARGUMENT, "no MindSpore form is known for these arguments")
 
 
-def _receivers(
-    original: cst.Call, updated: cst.Call
-) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
+def _receivers(original: cst.Call, updated: cst.Call) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
     """The tensor a method is called on, before and after translation."""
     if type(original.func) is cst.Attribute and type(updated.func) is cst.Attribute:
         return original.func.value, updated.func.value

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from torch2ms.analysis.infer import rewritten
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.inlining.ascents import ascents
 from torch2ms.inlining.brought_down import brought_down
 from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.candidates import candidates
@@ -80,4 +79,4 @@ def _texts(module: ModuleInfo, found: dict[int, Candidate]) -> set[str]:
     return {f"\n{code(made.node)}" for made in here}
 
 
-__all__ = ["ascents", "handed_on", "in_parts", "inlined", "whole_steps"]
+__all__ = ["handed_on", "in_parts", "inlined", "whole_steps"]

@@ -20,16 +20,16 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.sites import abstract
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.editing import layout
+from torch2ms.editing.rewriter import Rewriter
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.candidates import names_hold
 from torch2ms.inlining.expand import touches_tape
 from torch2ms.inlining.folding import Substituted
 from torch2ms.inlining.meanings import translated_names
-from torch2ms.rewrite import layout
-from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.tape.ledger.events import find
-from torch2ms.wrappers.suites import Made, Suites
 
 MOST = 160  # statements that all the versions together become
 TOUCHING = re.compile(r"\.backward\(|\.step\(|\.zero_grad\(|\.grad\b|clip_grad")

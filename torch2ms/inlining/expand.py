@@ -13,14 +13,14 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, method_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.candidates import GRAD, arguments, branches, runs_once, simple
 from torch2ms.inlining.folding import Substituted, folded, truth
 from torch2ms.inlining.meanings import missing, translated_names
 from torch2ms.inlining.unread import without_unread
-from torch2ms.rewrite import layout
-from torch2ms.wrappers.suites import Made, Suites
 
 WHOLE = (cst.Name, cst.Call, cst.Subscript, cst.Attribute, cst.Dict, cst.List)  # they need no parentheses anywhere
 TAPE = {"grad", "backward", "zero_grad", "step", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad",

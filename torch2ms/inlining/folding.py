@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.editing.rewriter import Rewriter
 
 SHORT = 4  # turns of a loop that are written one after the other
 

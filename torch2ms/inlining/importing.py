@@ -10,9 +10,9 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.patterns import is_docstring
+from torch2ms.editing.suites import Suites, line_of
 from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.meanings import missing
-from torch2ms.wrappers.suites import Suites, line_of
 
 
 def lacking(project: Project, found: dict[int, Candidate]) -> dict[str, Plain]:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.editing.rewriter import Rewriter
 
 
 def without_unread(lines: list[cst.BaseStatement], names: set[str]) -> list[cst.BaseStatement]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.sharing import CONTAINERS
 from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import changed, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
+from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.inplace.copied import changed_in_place
-from torch2ms.rewrite.inplace.sharing import CONTAINERS
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.recording import asked
-from torch2ms.rewrite.stars import bound_once
 from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.transforms import compiled
 from torch2ms.rewrite.transforms.calls import transformed

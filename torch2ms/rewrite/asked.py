@@ -16,8 +16,15 @@ from torch2ms.rewrite.translation import Translation
 
 OF_KINDS = dict.fromkeys(("in_features", "out_features"), "Dense") | dict.fromkeys(
     ("num_embeddings", "embedding_dim"), "Embedding")  # fmt: skip
-OTHERWISE = ("in_channels", "out_channels", "groups", "track_running_stats", "num_batches_tracked", "running_mean",
-             "running_var")  # other layers of MindSpore have these than of torch, or none
+OTHERWISE = (
+    "in_channels",
+    "out_channels",
+    "groups",
+    "track_running_stats",
+    "num_batches_tracked",
+    "running_mean",
+    "running_var",
+)  # other layers of MindSpore have these than of torch, or none
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
 OF_TENSORS = ("detach", "backward", "grad_fn", "is_cuda", "element_size", "cpu")  # what programs know a tensor by
 

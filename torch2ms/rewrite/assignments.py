@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.layer_modes import in_module_class, starts_in_training
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.sharing import is_data
 from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing import layout
 from torch2ms.findings import Tier
-from torch2ms.rewrite import group_writes, layout, rates
+from torch2ms.rewrite import group_writes, rates
 from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import key
 from torch2ms.rewrite.inplace.held_views import kept_view
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
-from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
 from torch2ms.rewrite.layers.pinned import MODES, kept_mode
 from torch2ms.rewrite.layers.replaced import set_among
 from torch2ms.rewrite.layers.rows import of_rows
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.patched import is_setting, patched
 from torch2ms.rewrite.tensors.attributes import COUNTED
@@ -100,9 +102,7 @@ class Assignments:
             return made
         return self.constructed(stmt, node, target)
 
-    def flagged(
-        self, stmt: Stmt, target: cst.Attribute, given: cst.BaseExpression
-    ) -> list[cst.BaseStatement] | None:
+    def flagged(self, stmt: Stmt, target: cst.Attribute, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """`x.requires_grad = True`: of a tensor it goes, of a parameter it stays."""
         value, place = self.module.value(target.value), dotted(target.value)
         on = constant(given) is True and value.kind == "tensor"

@@ -7,6 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.sharing import collected, is_data
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
@@ -15,13 +16,13 @@ from torch2ms.rewrite import group_writes
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
-from torch2ms.rewrite.inplace.chains import widens
 from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, taken_as_tensor
 from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import collected, is_data, is_parameter
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
+from torch2ms.rewrite.inplace.widening import widens
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.tensors.arrays import SHIFTS
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
@@ -178,8 +179,10 @@ class Augmented:
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen: object = held and others & {use for s in (*later, *loops) for use in s.uses}
         again = held and copied(target, self.writer.scope) or repeated(target, self.writer.scope, self.module)
-        if not seen and not again and (
-            value.kind not in ("tensor", "unknown") or not self.given_by_callers(stmt, target, tensors=True)
+        if (
+            not seen
+            and not again
+            and (value.kind not in ("tensor", "unknown") or not self.given_by_callers(stmt, target, tensors=True))
         ):
             return None
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")

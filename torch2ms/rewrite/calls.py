@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base, is_change, is_temporary
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
@@ -15,7 +16,6 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite import optimizers, rates
-from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.own_modes import MODES, held, of_another
 from torch2ms.rewrite.layers.rows import asked_rows
@@ -315,8 +315,8 @@ class MethodCalls:
             return True
         return bool(call.args) and self.module.value(call.args[0].value).kind in ("device", "str")
 
+
 def renamed(call: cst.Call, name: str) -> cst.Call:
     """The call with another method of the same receiver."""
     assert isinstance(call.func, cst.Attribute)
     return call.with_changes(func=call.func.with_changes(attr=cst.Name(name)))
-

@@ -12,8 +12,8 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.syntax.annotations import as_written
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import changed
+from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name
 from torch2ms.rewrite.leftovers import kept_whole
 from torch2ms.rewrite.parameters.growing import growing

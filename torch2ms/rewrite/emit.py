@@ -13,11 +13,12 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.annotations import annotated_again, as_written
 from torch2ms.analysis.syntax.tree import changed, code, replaced
+from torch2ms.editing import layout
+from torch2ms.editing.layout import BLANK
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import gradmodes, layout
+from torch2ms.rewrite import gradmodes
 from torch2ms.rewrite.definitions import Definitions
 from torch2ms.rewrite.items import Items
-from torch2ms.rewrite.layout import BLANK
 from torch2ms.rewrite.leftovers import refuse_left
 from torch2ms.rewrite.statements import Statements
 from torch2ms.rewrite.writer import Writer

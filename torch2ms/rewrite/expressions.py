@@ -5,13 +5,17 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
+from torch2ms.analysis.layer_modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import MASKED, UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.api.rules import Rule
-from torch2ms.rewrite import apis, layout, named_settings
+from torch2ms.api.stars import spread
+from torch2ms.editing import layout
+from torch2ms.editing.fold import folded
+from torch2ms.rewrite import apis, named_settings
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
@@ -19,19 +23,16 @@ from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import attention, chosen, compared, derived
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.keywords import complete, positional
-from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
 from torch2ms.rewrite.layers.rows import given_rows, operated, read_only
 from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
-from torch2ms.rewrite.stars import spread
 from torch2ms.rewrite.tensors import arrays, masks, named, strings
 from torch2ms.rewrite.tensors.attributes import attribute
 from torch2ms.rewrite.tensors.subscripts import WHOLE, indexed
 from torch2ms.rewrite.transforms.calls import assigned, misgiven, swapped
 from torch2ms.rewrite.translation import Translation
-from torch2ms.wrappers.fold import folded
 
 ENTROPIES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
 

@@ -61,4 +61,3 @@ def setting(
     return writer.text(
         f'if {{2}} == "{named_settings.RATE}":\n    ops.assign({{0}}, {new})\nelse:\n    {other}', target, value, asked
     )
-

@@ -17,8 +17,8 @@ from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import changed, children, code, constant, source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
-from torch2ms.rewrite import layout
-from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.editing import layout
+from torch2ms.editing.rewriter import Rewriter
 
 STAYS = {
     "torch": "import torch",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.rewrite import layout
+from torch2ms.editing import layout
 from torch2ms.tape.plan import Branch, Class, Copy, Function, Item, Text
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.chains import is_change
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
+from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
-from torch2ms.rewrite.inplace.chains import is_change
 from torch2ms.rewrite.translation import FullNames
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.ledger.events import find

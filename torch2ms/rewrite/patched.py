@@ -14,7 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.rewrite import layout
+from torch2ms.editing import layout
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.translation import FullNames
 from torch2ms.rewrite.writer import Writer

@@ -12,8 +12,8 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.analysis.values import Value
+from torch2ms.editing.rewriter import Rewriter
 from torch2ms.rewrite.layers.compared import of_classes
-from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.rewrite.transforms import compiled
 from torch2ms.tape.plan import Plan
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -10,10 +9,9 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
-from torch2ms.analysis.syntax.tree import code
 from torch2ms.rewrite.inplace.callers import key
+from torch2ms.wrappers.unrated import asks
 
-ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b|\blr\w*\s+is\b""")  # for None, under a name of its own as well
 WHAT = "learning rate of a group"
 
 
@@ -84,11 +82,6 @@ def perhaps_none(call: cst.Call, stmt: Stmt | None) -> bool:
     none = any(p.name.value == "lr" and p.default is not None and dotted(p.default) == "None"
                for p in (*init.params.params, *init.params.kwonly_params))  # fmt: skip
     return none and any(dotted(base.value).endswith("Optimizer") for base in cls.node.bases) and asks(cls)
-
-
-def asks(cls: Scope) -> bool:
-    """Some method of the class, the constructor apart, compares the rate with None."""
-    return any(ASKED.search(code(method.node)) for method in cls.children if method.name != "__init__")
 
 
 def _schedules(cls: Scope) -> bool:

@@ -6,14 +6,14 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.known.activations import NAMED
+from torch2ms.analysis.evaluation.activations import NAMED
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING, Value
+from torch2ms.editing import layout
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.gradmodes import WHOLE, asserts_flag, stopper

@@ -13,16 +13,16 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import Outcome, Rule, Rules, apply_call
 from torch2ms.api.imports import IMPORTS
+from torch2ms.api.stars import constants, in_place, of_two, written_out
+from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
-from torch2ms.rewrite import layout
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.initial import assigned, in_parameter, is_unheld, of_view, put_in, sized, tensor, values, viewed
-from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.naming import named_in_order, taken_names
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.parameters.renewed import at_work
 from torch2ms.rewrite.parameters.shown import held
-from torch2ms.rewrite.stars import constants, in_place, of_two, written_out
 from torch2ms.tape.plan import Plan
 
 _LOOP = (

@@ -11,8 +11,8 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import Rules
+from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions
 from torch2ms.rewrite.layers.derived import written_out
 from torch2ms.rewrite.parameters.lists import told_apart_in

@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.editing.rewriter import Rewriter
 from torch2ms.stateless.layers import PLAIN, WEIGHTED, Unfit, applied, made_by, weights_of
 
 FUNCTIONAL = "torch.nn.functional"

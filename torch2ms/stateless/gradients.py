@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.structures import takes_dict
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.wrappers.suites import Suites
+from torch2ms.editing.suites import Suites
 
 NAMES = {f"{home}.{last}": last for home in ("torch.func", "functorch") for last in ("grad", "grad_and_value")}
 

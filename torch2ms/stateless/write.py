@@ -10,10 +10,10 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.stateless.calls import Site
 from torch2ms.stateless.forwards import Forwards, functional
-from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "a forward that takes the weights as an argument is written beside the network's own; assumed: all are given"
 

@@ -19,8 +19,8 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
+from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.effects import leaves

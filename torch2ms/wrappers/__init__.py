@@ -6,7 +6,7 @@ the program needs no rules of its own: ledger, regions and forms see plain PyTor
 source.
 
 Each module is a pass, which its first line shows by an example; `order` says which comes after which. `trainers` takes
-wrappers of training off. `passes` and `suites` are what passes are made of; `boxes`, `there`, `passed` and `fold` are
+wrappers of training off. `passes` and `editing.suites` are what passes are made of; `boxes`, `there` and `passed` are
 asked by several of them.
 """
 
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from torch2ms.analysis.infer import infer, rewritten
 from torch2ms.analysis.program.project import Project
-from torch2ms.inlining import ascents, handed_on, in_parts, inlined, whole_steps
+from torch2ms.inlining import handed_on, in_parts, inlined, whole_steps
 from torch2ms.wrappers import order
+from torch2ms.wrappers.ascents import ascents
 from torch2ms.wrappers.own_steps import around_closures
 from torch2ms.wrappers.passes import Pass
 from torch2ms.wrappers.perhaps_twice import perhaps_twice

@@ -19,11 +19,11 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value, overlaps
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.tape.forward.choices import own
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "a list of sums fills them behind the loop; assumed: the loop has a turn, or the optimizer would be given zeros"
 NAMES = (("summed_grads", "total_grads", "sums_of_grads"), ("total", "summed", "so_far"))

@@ -11,8 +11,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 SAME = {"shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_cuda", "layout", "element_size"}
 ASKED = re.compile(rf"\.grad[\s\\)]*(?:\.\s*data[\s\\)]*)?\.\s*(?:{'|'.join(sorted(SAME))})\b|_like\b")

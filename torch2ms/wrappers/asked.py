@@ -11,9 +11,9 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 OWN = {"param_groups", "state", "defaults", "step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"}
 KEEPS = ("create_graph", "retain_graph")

@@ -11,14 +11,14 @@ import builtins
 
 import libcst as cst
 
+from torch2ms.analysis.layer_modes import made_sensitive
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.reach import reaching
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import choices
+from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.layers.modes import made_sensitive
-from torch2ms.wrappers.suites import Made, Suites, line_of
 
 ASKING = ("isinstance", "issubclass", "super", "hasattr")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")

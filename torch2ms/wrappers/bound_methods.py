@@ -12,9 +12,9 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.editing.suites import Suites, small_of
 from torch2ms.wrappers.boxes import LIVING, closes_over, own_nodes, parts
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, small_of
 
 METHODS = {"zero_grad", "step"}
 NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}

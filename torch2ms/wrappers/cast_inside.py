@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import canonical, qualified
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.editing.suites import Made, Suites
 
 ABOVE = re.compile(r"^[ \t]*@[\w.]*autocast\(", re.MULTILINE)
 

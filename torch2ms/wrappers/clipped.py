@@ -13,8 +13,8 @@ from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 NAMES = ("total_norm", "grad_norm", "clipped_norm")

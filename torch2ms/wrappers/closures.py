@@ -7,8 +7,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.suites import Suites
 
 WHY = "a step without a closure: no caller of the project gives one"
 

@@ -7,8 +7,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import canonical, dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 IDLE = ("contextlib.nullcontext", "contextlib.suppress")
 METHODS = {"__init__", "__enter__", "__exit__"}

@@ -15,9 +15,9 @@ from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.rules import Rules
 from torch2ms.api.signature import Param
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 INIT = "__init__"
 METHODS = ("reset_parameters", "train", "eval", "forward", "extra_repr")

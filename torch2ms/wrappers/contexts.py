@@ -12,7 +12,7 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.editing.suites import Made, Suites
 
 MANAGER = "contextmanager"
 

@@ -17,9 +17,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
-from torch2ms.wrappers.suites import Made, Suites
 from torch2ms.wrappers.there import always_given
 
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",

@@ -11,8 +11,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.api.rules import Rules
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.suites import Suites
 
 SETTERS = {"torch.set_default_dtype", "torch.set_default_tensor_type"}
 ASKED = "torch.get_default_dtype"
@@ -136,10 +136,7 @@ class Defaults(Suites):
             args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         return updated.with_changes(args=[*args, dtype])
 
-
-    def leave_BinaryOperation(
-        self, original: cst.BinaryOperation, updated: cst.BinaryOperation
-    ) -> cst.BaseExpression:
+    def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         """`counts / 2`, `0.5 * mask`: what whole numbers come to is of the default type."""
         now = self.inside if self.depth else self.now
         if now == FLOAT or not self.comes_to_float(original, [original.left, original.right]):

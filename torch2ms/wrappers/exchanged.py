@@ -11,8 +11,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.data\b[^\n=]*=[^\n=]*\.data\b")
 TENSORS = ("param", "tensor", "unknown")

@@ -12,8 +12,8 @@ from torch2ms.analysis.evaluation.narrow import family
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 NAMED = ("weight", "bias", "running_mean", "running_var")
 

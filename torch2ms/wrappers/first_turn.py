@@ -16,8 +16,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites, line_of
 
 ASKED = re.compile(r"^[ \t]+if (?:not )?\w+(?: *(?:>|==|!=|>=) *[01])? *:", re.MULTILINE)
 COUNTED = re.compile(r"\bin (?:enumerate|range)\(")

@@ -14,8 +14,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(
     r"\[\s*\w[\w.\[\]]{0,200}\.(?:backward|step|zero_grad|unscale_)\(|\breturn [\w.]+\.(?:step|zero_grad)\("

@@ -13,9 +13,9 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend, gathered
+from torch2ms.editing.suites import Suites
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 Gathering = tuple[cst.ListComp, str]
 

@@ -11,9 +11,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 ASKED = re.compile(r"\bif [\w.]+\.requires_grad *:").search
 HOOKS = ("register_hook", "retain_grad")

@@ -18,9 +18,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api.rules import Rules
-from torch2ms.rewrite.stars import in_place
+from torch2ms.api.stars import in_place
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 HELD = re.compile(r"^[ \t]*(\w+) *= *(?:True|False|\(.*|\{.*|dict\(.*)$", re.MULTILINE)
 STAR = re.compile(r"[(,]\s*\*{1,2}\w+\s*[,)]")

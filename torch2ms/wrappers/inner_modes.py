@@ -15,9 +15,9 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, P
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\bdef train\(self, *\w+(?: *: *bool)?(?: *= *True)?\)")
 FLAGS = "add_flags_recursive"

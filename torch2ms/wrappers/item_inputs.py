@@ -19,10 +19,10 @@ from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.boxes import own_nodes
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 SWITCHED = re.compile(r"[\].]\s*\w*\.requires_grad")
 WEIGHTS = {"weight", "bias", "data", "grad"}

@@ -20,9 +20,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps, within
-from torch2ms.rewrite import layout
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites, small_of
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites, small_of
 
 METHODS = ("step", "zero_grad", "backward", "zero_", "clip_grad_norm_", "clip_grad_value_")
 

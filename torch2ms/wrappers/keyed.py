@@ -16,9 +16,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNPLACED, entries
+from torch2ms.editing.suites import Suites, small_of
 from torch2ms.wrappers.boxes import Box, own_nodes, put_elsewhere, sees, untouched
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, small_of
 
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
 

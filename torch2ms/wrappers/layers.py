@@ -12,9 +12,9 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Proj
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.patterns import is_docstring
-from torch2ms.rewrite import layout
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 Kept = dict[str, str]  # attribute -> what holds it: Parameter or ModuleList
 HOLDERS = {False: "Parameter", True: "ModuleList"}

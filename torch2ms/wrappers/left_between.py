@@ -17,8 +17,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import canonical, name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 COMPARED = {"item", "float", "bool", "isnan", "isinf", "isfinite", "any", "all", "abs"}
 JUMPS = (cst.Break, cst.Continue)

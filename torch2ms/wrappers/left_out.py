@@ -15,12 +15,12 @@ from torch2ms.analysis.program.sites import resolved
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.clears import for_some, grads_of
 from torch2ms.tape.ledger.pairs import paired
 from torch2ms.tape.uses.skipping import FLAG
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.grad *= *None")
 OTHERS = re.compile(r"\.grad\b|clip_grad|\.backward\(|unscale_|zero_grad")

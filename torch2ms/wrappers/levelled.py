@@ -12,8 +12,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 JUMPS = (cst.Continue, cst.Break, cst.Return, cst.Raise)
 BACKWARD = re.compile(r"\.backward\(")

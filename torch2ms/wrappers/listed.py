@@ -10,8 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 NAMES = ("p", "param", "one")
 

@@ -12,9 +12,9 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.sites import Site, bound_arguments, calls_of
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Suites
 from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.candidates import named
-from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\.(?:named_)?parameters *[,)]")
 METHODS = ("parameters", "named_parameters")
@@ -70,8 +70,10 @@ def _in_loop(call: cst.Call, info: FunctionInfo) -> bool:
     for stmt in info.scope.body.walk():
         if call in stmt.calls:
             head = isinstance(stmt.node, cst.For)
-            return any(a.is_loop for a in stmt.ancestors()) or not head and any(
-                isinstance(n, cst.BaseComp) for n in stmt.nodes
+            return (
+                any(a.is_loop for a in stmt.ancestors())
+                or not head
+                and any(isinstance(n, cst.BaseComp) for n in stmt.nodes)
             )
     return True
 

@@ -18,12 +18,12 @@ from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.inlining.candidates import ONCE
-from torch2ms.rewrite import layout
 from torch2ms.wrappers.boxes import own_nodes
 from torch2ms.wrappers.keyed import stores_into
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites, line_of
 
 TAKEN = re.compile(r"\]\s*\.\s*(?:step|zero_grad)\(")
 MAY_BE = {"optimizer", "unknown"}

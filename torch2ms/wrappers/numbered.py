@@ -15,9 +15,9 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.boxes import parts, sees
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 from torch2ms.wrappers.unroll import Named, calls_of, of_one, zipped
 
 LOOP = re.compile(r"\bfor .*:\s+(?:#.*\n\s+)?\w+\.(?:zero_grad|step|unscale_)\(|\.(?:zero_grad|step)\(.* for ")

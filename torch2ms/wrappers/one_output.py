@@ -12,8 +12,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import name_called
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 GRAD = "torch.autograd.grad"
 

@@ -14,8 +14,8 @@ from torch2ms.analysis.program.classes import ClassInfo
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\(self\.\w+\.parameters\(\)")
 WHOLE = {"self.parameters", "self.zero_grad"}

@@ -14,7 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.wrappers.suites import Suites
+from torch2ms.editing.suites import Suites
 
 OPTIONS = re.compile(r"\.(?:backward|step|zero_grad)\(\s*\*\*\w+\s*\)|\binit\.\w+_\([^()]*\*\*\w+\s*\)")
 UNSEEN = re.compile(r"(?:backward|step|zero_grad|\w+_)$")  # what must not be given anything unseen
@@ -138,9 +138,7 @@ def _names(call: cst.Call, info: FunctionInfo, module: ModuleInfo) -> bool:
         f".{info.name}"))  # fmt: skip
 
 
-def _by(
-    call: cst.Call, info: FunctionInfo, around: FunctionInfo | None, idle: Options
-) -> frozenset[str]:
+def _by(call: cst.Call, info: FunctionInfo, around: FunctionInfo | None, idle: Options) -> frozenset[str]:
     """The options that a call gives, or may give."""
     node = info.scope.node
     assert isinstance(node, cst.FunctionDef)

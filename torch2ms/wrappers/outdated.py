@@ -12,8 +12,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import name_called
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 SCALED = {"add": (1, "alpha"), "sub": (1, "alpha"), "addcmul": (2, "value"), "addcdiv": (2, "value")}  # tensors, number
 WEIGHED = {"addmm", "addmv", "addr", "addbmm", "baddbmm"}  # of two tensors, with `beta` and `alpha`

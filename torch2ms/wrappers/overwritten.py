@@ -13,9 +13,9 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.wrappers.added import asks_for, only
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 HALF = re.compile(r"half\(|float16|bfloat16")  # `copy_` converts
 WRAPPED = re.compile(r"(?:\w+\.)*Variable\((.*)\)|(.*?)(?:\.data|\.(?:clone|detach)\(\))")

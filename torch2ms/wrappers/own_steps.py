@@ -15,9 +15,9 @@ from torch2ms.analysis.program.sites import resolve, resolved
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.patterns import is_docstring
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
-from torch2ms.wrappers.suites import Made, Suites, line_of
 
 ENABLE = "torch.enable_grad"
 DECORATORS = ("torch.no_grad", ENABLE)

@@ -14,8 +14,8 @@ from torch2ms.analysis.program.classes import ClassInfo
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.suites import Suites
 
 COMPLEX = re.compile(r"\b(?:complex(?:64|128)?|cfloat|cdouble|view_as_complex|polar)\b")
 PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")

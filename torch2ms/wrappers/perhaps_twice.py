@@ -14,8 +14,8 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument, decided
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 GRAD = "torch.autograd.grad"
 FLAG = re.compile(r"create_graph\s*=\s*(?!True\b|False\b)")

@@ -14,8 +14,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.editing.suites import Suites, line_of
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, line_of
 
 ASKED = re.compile(r"\[(?<=\w\[)\d+\]\.(?:zero_grad|step)\(")  # from the bracket on: those are fewer than words
 TOLD = ("zero_grad", "step")

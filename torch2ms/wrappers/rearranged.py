@@ -17,9 +17,9 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.patterns import methods
-from torch2ms.wrappers.suites import Suites
 
 IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+einops\b", re.MULTILINE)
 FUNCTIONS = {f"einops.{name}": name for name in ("rearrange", "repeat", "reduce")}

@@ -19,9 +19,9 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Suites
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 
 @each_module

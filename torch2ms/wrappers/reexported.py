@@ -14,8 +14,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.mentions import used_names
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.editing.suites import Suites, small_of
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, small_of
 
 # what the torch has that comes through a module that is not seen, if it is no backend of another library
 TORCHS = re.compile(r"\btorch\.(?:autograd|func|nn|optim|no_grad|[Tt]ensor|as_tensor|device|manual_seed)\b")

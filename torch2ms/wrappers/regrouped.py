@@ -14,8 +14,8 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 CALL = "add_param_group"
 READS = ("len", "print", "range", "isinstance", "type", "max", "min", "str", "format")

@@ -12,9 +12,9 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.editing.suites import Suites, small_of
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, small_of
 
 CALL = "retain_grad"
 WHY = "a hook keeps the gradient of what is no leaf"

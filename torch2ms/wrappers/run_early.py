@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.layer_modes import made_sensitive
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.layers.modes import made_sensitive
 from torch2ms.wrappers.begun import keeps_given
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites, line_of
 
 WHY = "torch modules start in training mode, cells do not, and this one runs in its constructor"
 GIVEN = "; assumed: the modules that it is given are in training mode"

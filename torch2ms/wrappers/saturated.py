@@ -16,9 +16,9 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 MENTIONS = re.compile(r"\btanh\(")
 LOGARITHM = re.compile(r"\blog(?:1p)?\(")

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.wrappers.suites import Suites
+from torch2ms.editing.suites import Suites
 
 COMPILED = re.compile(r"create_graph|\bautograd\b|\bfunc\b|\bjit\b")  # what may need a compiled gradient
 

@@ -17,8 +17,8 @@ from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.api.named import takes_as_written
 from torch2ms.api.rules import Rules
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",
             "param_groups", "backward"}  # fmt: skip
@@ -345,9 +345,7 @@ class Aliased(Suites):
         own = self.module.name
         once = [(node, f"{own}.{name}") for node, name in names if bound.count(name) == 1]
         return [
-            node
-            for node, full in once
-            if self.stays(node.value, bound) and not _bound_elsewhere(full, self.project)
+            node for node, full in once if self.stays(node.value, bound) and not _bound_elsewhere(full, self.project)
         ]
 
     def of_tensor(self, node: cst.BaseExpression, rules: Rules) -> bool:

@@ -18,9 +18,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, entries
+from torch2ms.editing.suites import Made, Suites, Uncommented
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites, Uncommented
 
 FILLED = re.compile(r"\{[^{}]*:\s*[^\s.\d<>^=!%,}]|\]\s*=(?!=)")  # a dict that is written down, or an item that is put
 MOST = 8  # keys of a loop that is written out

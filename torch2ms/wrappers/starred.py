@@ -11,8 +11,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children
 from torch2ms.api.rules import Rules
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 STAR = re.compile(r"^[ \t]*from (torch\.[\w.]+) import \*", re.MULTILINE)  # `torch` itself covers builtins as well
 

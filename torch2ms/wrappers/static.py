@@ -9,8 +9,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 DECORATED = re.compile(r"^[ \t]+@classmethod\b", re.MULTILINE)
 STATIC = cst.Name("staticmethod")

@@ -16,7 +16,7 @@ from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children
-from torch2ms.wrappers.suites import Suites
+from torch2ms.editing.suites import Suites
 
 STEP = re.compile(r"\.step\(\s*(?:closure\s*=\s*)?\w+[\w.]*\s*\)\s*[.)\]},]")
 NAMES = ("loss", "step_loss", "closure_loss")

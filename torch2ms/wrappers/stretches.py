@@ -21,10 +21,10 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 SWITCHED = re.compile(r"^[ \t]*(?:\w+\.)*set_grad_enabled\(", re.M).search
 WHY = "the statements between two of these calls are a block of that mode"

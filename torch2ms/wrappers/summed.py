@@ -15,10 +15,10 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.editing.layout import opened
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.layout import opened
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "the sum of the losses goes backward behind the loop: their gradients add up, and they share a graph"
 HELD = ("tensor", "list", "dict", "tuple", "unknown")

@@ -19,10 +19,10 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.rewrite import layout
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.tape.forward.effects import clash, effects, leaves
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 MOVABLE = (cst.SimpleStatementLine, cst.With, cst.For, cst.If)
 BACKWARD = ".backward("

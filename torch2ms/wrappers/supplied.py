@@ -14,11 +14,11 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import Imports
 from torch2ms.api.rules import Rules
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.wrappers.decided import on_tape
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 TRIED = re.compile(r"^[ \t]*try:[ \t]*(?:#.*)?(?:\r?\n[ \t]*(?:#.*)?)*(?:from[ \t]+torch\b|import[ \t]+torch\b)", re.M)
 WHY = "torch has it: what would stand in for it goes"

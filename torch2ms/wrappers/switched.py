@@ -19,12 +19,12 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, P
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.tape.inside import inside as inside_of
 from torch2ms.tape.project import callees
 from torch2ms.wrappers.conditional import IDLE
-from torch2ms.wrappers.suites import Made, Suites
 
 NOTHING = (*IDLE, "contextlib.ExitStack")
 ASKED = re.compile(r"set_grad_enabled\(\s*(?!True\b|False\b)|inference_mode\([^)]|"

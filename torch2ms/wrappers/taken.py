@@ -13,8 +13,8 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Proj
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.suites import Suites
 
 # what nn.Cell has and nn.Module has not, as far as it is a word that somebody would use
 TAKEN = {

@@ -16,9 +16,9 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(
     r"\b(?:backward|step|zero_grad|unscale_|clip_grad_\w+)\(|[a-z]_\([^\n]*\) if\b| if [^\n]* else [^\n]*[a-z]_\("

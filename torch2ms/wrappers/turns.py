@@ -18,10 +18,10 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
+from torch2ms.editing import layout
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.inlining.folding import Substituted
-from torch2ms.rewrite import layout
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 MOST = 4  # turns that are written out
 LONGEST = 60  # statements that they may become

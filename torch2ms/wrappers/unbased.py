@@ -13,9 +13,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 BASES = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
 INHERITED = {

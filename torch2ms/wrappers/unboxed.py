@@ -13,9 +13,9 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites, small_of
 from torch2ms.wrappers.boxes import Box, boxes, class_of, key_of, names_of, own_nodes, parts, sees
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, small_of
 
 
 @each_module

@@ -10,15 +10,16 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.rates import asks
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites
 
 NONE = re.compile(r"\blr\b[^=,()\n]*=\s*None\b")
 WRITTEN = re.compile(r"""\[\s*["']lr["']\s*\]\s*=[^=]""")
+ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b|\blr\w*\s+is\b""")  # for None, under a name of its own as well
 WHY = "MindSpore's optimizers have a rate from the beginning: zero, until the step writes it"
 
 
@@ -44,6 +45,11 @@ def _rates(cls: ClassInfo) -> list[cst.CSTNode]:
     if not any(p.name.value == "lr" and p.default is not None and constant(p.default) is None for p in params):
         return []
     return [n for n in descend(node.body) if _gives(n)]
+
+
+def asks(cls: Scope) -> bool:
+    """Some method of the class, the constructor apart, compares the rate with None."""
+    return any(ASKED.search(code(method.node)) for method in cls.children if method.name != "__init__")
 
 
 def _gives(node: cst.CSTNode) -> bool:

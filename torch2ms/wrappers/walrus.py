@@ -13,10 +13,10 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code
-from torch2ms.rewrite import layout
-from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.editing import layout
+from torch2ms.editing.rewriter import Rewriter
+from torch2ms.editing.suites import Made, Suites
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Made, Suites
 
 TORCH = ("tensor", "param", "params", "module", "optimizer", "scheduler", "scaler", "lossfn", "loader")
 OPAQUE = (cst.Lambda, cst.BaseComp, cst.Await, cst.Yield)

@@ -17,11 +17,11 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.editing.suites import Suites, small_of
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.suites import Suites, small_of
 
 WHY = "each term goes backward in the turn that makes it: no step lies between the terms of the sum"
 CLEARED = "gradients are cleared where the sum begins anew"

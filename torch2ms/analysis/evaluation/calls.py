@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
-from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked
+from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked, records
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import entered, picked_out
@@ -31,11 +31,10 @@ from torch2ms.analysis.evaluation.methods import (
     tensor_method,
 )
 from torch2ms.analysis.evaluation.rebinding import rebound
+from torch2ms.analysis.evaluation.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
 from torch2ms.analysis.known import torchapi
-from torch2ms.analysis.known.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.program import records
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted

@@ -9,13 +9,12 @@ from typing import Any
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import calls, containers, lambdas, lookup, members
+from torch2ms.analysis.evaluation import activations, calls, containers, lambdas, lookup, members
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.exchange import Exchange
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.usage import used
-from torch2ms.analysis.known import activations
 from torch2ms.analysis.oddities import PICKED
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block

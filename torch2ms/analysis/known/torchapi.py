@@ -21,6 +21,7 @@ HOST = {"item": "float", "tolist": "list", "numpy": "numpy", "dim": "int", "ndim
         "backward": "none", "register_hook": "object", "storage": "unknown", "type": "unknown",
         "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
 SHAPED = {"expand_as", "view_as", "reshape_as", "type_as"}  # ask nothing of the other tensor but its form
+ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
 ANSWERS = {"allclose", "equal", "can_cast"}
 TENSOR_ATTRS = {"shape": "size", "dtype": "dtype", "device": "device", "ndim": "int", "requires_grad": "bool",
                 "is_cuda": "bool", "is_leaf": "bool", "grad_fn": "unknown", "names": "unknown",
@@ -62,8 +63,14 @@ ALWAYS_TUPLES = {
     "frexp": 2,
     "geqrf": 2,
 }
-TRIANGULAR = {"lu": 3, "lu_factor": 2, "lu_factor_ex": 3, "lu_unpack": 3, "ldl_factor": 2,
-              "ldl_factor_ex": 3}  # whose fields have names of their own
+TRIANGULAR = {
+    "lu": 3,
+    "lu_factor": 2,
+    "lu_factor_ex": 3,
+    "lu_unpack": 3,
+    "ldl_factor": 2,
+    "ldl_factor_ex": 3,
+}  # whose fields have names of their own
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "hsplit", "vsplit", "dsplit", "broadcast_tensors",
          "gradient"}  # fmt: skip
 FIELDS = {  # of the tuples with names, by their places

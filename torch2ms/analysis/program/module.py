@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.program import mentioned
 from torch2ms.analysis.program.classes import ClassInfo, FunctionInfo
 from torch2ms.analysis.program.plain import Plain
@@ -22,6 +21,9 @@ from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.sources import says
 from torch2ms.analysis.syntax.tree import Node, gathered
 from torch2ms.analysis.values import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.env import Env
 
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
 
@@ -40,7 +42,7 @@ class ModuleInfo:
     source: str
     lines: list[tuple[int, int]]  # the first and the last of each statement
     values: dict[int, Value] = field(default_factory=dict)
-    env: Env = field(default_factory=Env)
+    env: Env = field(init=False, repr=False)  # of its own body; an inference starts with an empty one
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
     directives: directives.Directives = directives.NONE
@@ -106,7 +108,6 @@ class ModuleInfo:
 
     def forget(self) -> None:
         """What was inferred of others; values of nodes stay until the next inference has new ones."""
-        self.env = Env()
         self.answers.clear()
         self.skips = self.zeroed = self.grows = False
         for known in ("optimized", "outer"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.known import activations
+from torch2ms.analysis.evaluation import activations
 from torch2ms.analysis.known.starts import UNSEEN, UNSURE
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.structure import Stmt
@@ -78,7 +78,12 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
 
 
 def _part(
-    writer: Writer, stmt: Stmt, call: cst.Call, part: cst.BaseExpression, acts: frozenset[str], looked_at: set[int],
+    writer: Writer,
+    stmt: Stmt,
+    call: cst.Call,
+    part: cst.BaseExpression,
+    acts: frozenset[str],
+    looked_at: set[int],
     outside: bool,
 ) -> list[cst.BaseStatement]:
     """`self.relu(self.h)`, `F.elu(out["h"], inplace=True)`: the attribute or the item is the activation then."""

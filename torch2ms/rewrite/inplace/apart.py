@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import is_data
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN
 from torch2ms.rewrite.gradmodes import has_graph, unrecorded
 from torch2ms.rewrite.inplace import views
-from torch2ms.rewrite.inplace.chains import base
-from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.parameters.shown import SAME, SHOWING, shows
 from torch2ms.rewrite.tensors.arrays import SHIFTS
 from torch2ms.rewrite.writer import Writer

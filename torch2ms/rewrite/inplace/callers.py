@@ -25,9 +25,7 @@ class Given:
     parameter: str
     keys: Keys = ()
 
-    def read_again(
-        self, scope: Scope, home: Scope, module: ModuleInfo, project: Project, tensors: bool
-    ) -> bool:
+    def read_again(self, scope: Scope, home: Scope, module: ModuleInfo, project: Project, tensors: bool) -> bool:
         """Some call in `home` gives the function `scope` this, and looks at it afterwards.
 
         `tensors`: where it is one for certain in `module`, that of `home`.
@@ -118,9 +116,7 @@ def _entry(shown: cst.BaseExpression, under: object) -> cst.BaseExpression | Non
     return next((p.value for p in pairs if isinstance(p, cst.DictElement) and constant(p.key) == under), None)
 
 
-def _looked_at(
-    given: cst.BaseExpression, caller: Stmt, body: list[Stmt], module: ModuleInfo, project: Project
-) -> bool:
+def _looked_at(given: cst.BaseExpression, caller: Stmt, body: list[Stmt], module: ModuleInfo, project: Project) -> bool:
     """The caller reads what it gave after the call, or in the next turn of a loop; or what it took that out of."""
     kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
     if not kept:

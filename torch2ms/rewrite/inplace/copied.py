@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base, is_change
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import CONTAINERS
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
-from torch2ms.rewrite.inplace.chains import base, is_change
-from torch2ms.rewrite.inplace.sharing import CONTAINERS
 from torch2ms.rewrite.translation import Translation
 
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.known.activations import NAMED, subject
+from torch2ms.analysis.chains import of_dict
+from torch2ms.analysis.evaluation.activations import NAMED, subject
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import fresh, is_data
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.operands import atomic, parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Tier
 from torch2ms.rewrite.gradmodes import counts, unrecorded
-from torch2ms.rewrite.inplace.chains import of_dict
 from torch2ms.rewrite.inplace.evaluated import evaluated_first
-from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_parameter
+from torch2ms.rewrite.parameters.held import is_parameter
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.inplace.stores import InPlace

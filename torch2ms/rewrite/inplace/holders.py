@@ -10,8 +10,8 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.sharing import CONTAINERS, VIEWS
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.rewrite.inplace.sharing import CONTAINERS, VIEWS
 
 THROUGH = {"enumerate", "zip", "reversed", "sorted", "list", "tuple", "iter", "next", "cycle", "chain", "islice"}
 TAKING = VIEWS | {"values", "items", "popleft"}

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from torch2ms.analysis.known import activations, starts
+from torch2ms.analysis.evaluation import activations
+from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.liveness import definite, read_after
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import shares
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.rewrite.inplace.sharing import shares
 from torch2ms.rewrite.writer import Writer
 
 DISPLAYS = (cst.Tuple, cst.List, cst.Dict, cst.Set)

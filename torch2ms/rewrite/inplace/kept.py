@@ -6,8 +6,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.sharing import begun, shares, shows
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.rewrite.inplace.sharing import begun, shares, shows
 
 MAKING = frozenset(
     {"zeros", "ones", "empty", "full", "rand", "randn", "tensor", "zeros_like", "ones_like", "full_like"}

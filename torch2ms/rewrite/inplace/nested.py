@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base, is_change, is_temporary, of_dict
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import fresh
 from torch2ms.analysis.syntax.tree import children, code
-from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary, of_dict
 from torch2ms.rewrite.inplace.evaluated import LATE, evaluated_first
-from torch2ms.rewrite.inplace.sharing import fresh
 from torch2ms.rewrite.inplace.stores import InPlace
 
 

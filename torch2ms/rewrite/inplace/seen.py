@@ -8,11 +8,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.sharing import fresh, shared
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import views
-from torch2ms.rewrite.inplace.sharing import fresh, shared
 from torch2ms.rewrite.writer import Writer
 
 WHY = "the tensor is bound to what was written into"

@@ -6,22 +6,24 @@ from typing import cast
 
 import libcst as cst
 
+from torch2ms.analysis.chains import TYPED, base, is_change, of_dict
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import fresh, is_data, is_gradient, kept, shares_whole
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import Rules
-from torch2ms.rewrite import layout
+from torch2ms.api.stars import in_place, written_out
+from torch2ms.editing import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
-from torch2ms.rewrite.inplace.chains import TYPED, base, is_change, of_dict, widens
 from torch2ms.rewrite.inplace.holders import given_by_keepers
-from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, shares_whole
+from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.layers.rows import of_rows
-from torch2ms.rewrite.stars import in_place, written_out
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
@@ -123,9 +125,7 @@ class InPlace:
             self.writer.tell("T2M611", "in-place tensor method", why)
         return lines
 
-    def computed(
-        self, chain: list[cst.Call], value: Value, place: str, own: str
-    ) -> cst.BaseExpression | None:
+    def computed(self, chain: list[cst.Call], value: Value, place: str, own: str) -> cst.BaseExpression | None:
         """What the methods of a chain come to, of `place` and `own` behind it; None where one has no counterpart."""
         result: cst.BaseExpression = cst.parse_expression(place + own)
         for link in reversed(chain):
@@ -290,9 +290,7 @@ class InPlace:
         """Nobody else sees the tensor that the statement changes: its name can be bound again."""
         if isinstance(target, cst.Name) and target.value in self.writer.captured:
             return False
-        if is_gradient(target) and (
-            id(target) in self.writer.plan.expressions or id(target) in self.writer.plan.about
-        ):
+        if is_gradient(target) and (id(target) in self.writer.plan.expressions or id(target) in self.writer.plan.about):
             return not kept(stmt, self.writer.scope)
         loop = any(owner.is_loop for owner in stmt.ancestors())
         own = fresh(target, self.writer.scope, but=None if loop else stmt)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.chains import is_change
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.rewrite.inplace.chains import is_change
 
 WHOLE, PART, VIEW, LOST = "whole", "part", "view", "lost"
 TENSORS = ("tensor", "param")

@@ -9,7 +9,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api import Rule, apply_call, apply_class
 from torch2ms.api.rules import DROPPED
-from torch2ms.rewrite.stars import spread
+from torch2ms.api.stars import spread
 from torch2ms.rewrite.translation import Translation
 
 SHAPES = ("batch_shape", "event_shape", "expand", "_extended_shape", "_batch_shape", "_event_shape")

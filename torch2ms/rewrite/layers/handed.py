@@ -44,7 +44,6 @@ class HeldCall:
         activation = not required and any(word in self.callee.lower() for word in _ACTIVATIONS)
         return bool(self.keywords & signature.by_name.keys()) or activation and (self.positional > 0 or self.spread)
 
-
     def shape(self, signatures: tuple[Signature, ...]) -> Shape | None:
         """What it is given, where that is all seen and one of the signatures takes it."""
         given = self.positional, self.keywords

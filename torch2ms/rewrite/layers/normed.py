@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.rewrite import layout
+from torch2ms.editing import layout
 from torch2ms.rewrite.writer import Writer
 
 NORMED = re.compile(r"\b(?:weight_norm|spectral_norm|register_parametrization)\b")

@@ -10,8 +10,8 @@ from typing import TypeGuard
 
 import libcst as cst
 
+from torch2ms.analysis.layer_modes import in_module_class
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.rewrite.layers.modes import in_module_class
 from torch2ms.rewrite.writer import Writer
 
 WHY = "MindSpore's optimizers are cells: as a part of the network its state would be among the network's parameters"

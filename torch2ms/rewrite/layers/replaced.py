@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.layer_modes import starts_in_training
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
-from torch2ms.rewrite.layers.modes import starts_in_training
 from torch2ms.rewrite.layers.sequentials import is_sequential
 from torch2ms.rewrite.writer import Writer
 

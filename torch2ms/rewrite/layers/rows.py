@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.known.torchapi import ROWS
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.sharing import is_data
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.rewrite.inplace.sharing import is_data
 
-ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")
 _DERIVING = ("Conv1d)", "ConvTranspose1d)", "Conv1d,", "ConvTranspose1d,")
 _WRITING = ("torch.nn.init.", "torch.nn.utils.", "torch.optim.", "torch.autograd.")
 _OF_ITSELF = ("register_hook", "numel", "nelement", "item", "is_contiguous", "data_ptr")  # whatever its shape
@@ -38,9 +38,7 @@ def without_axis(node: cst.CSTNode, made: cst.BaseExpression, module: ModuleInfo
     return cst.Call(cst.Attribute(made, cst.Name("squeeze")), [cst.Arg(cst.Integer("2"))])
 
 
-def operated(
-    original: cst.BinaryOperation, updated: cst.BinaryOperation, module: ModuleInfo
-) -> cst.BinaryOperation:
+def operated(original: cst.BinaryOperation, updated: cst.BinaryOperation, module: ModuleInfo) -> cst.BinaryOperation:
     """`conv.weight - mean`: what stands beside it has the dimensions of torch's."""
     left, right = (
         without_axis(old, new, module) if type(old) is cst.Attribute else new

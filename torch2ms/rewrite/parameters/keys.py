@@ -111,8 +111,10 @@ def without_defaults(original: cst.Call, updated: cst.Call) -> tuple[cst.Call, c
 
 def _is_default(arg: cst.Arg) -> bool:
     name = arg.keyword.value if arg.keyword is not None else ""
-    return name in ("recurse", "remove_duplicate") and constant(arg.value) is True or (
-        name == "prefix" and constant(arg.value) == ""
+    return (
+        name in ("recurse", "remove_duplicate")
+        and constant(arg.value) is True
+        or (name == "prefix" and constant(arg.value) == "")
     )
 
 

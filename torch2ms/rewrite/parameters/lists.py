@@ -7,12 +7,12 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
+from torch2ms.analysis.known.torchapi import ROWS
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
 from torch2ms.rewrite.parameters.keys import tell_of_state

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.known.torchcalls import HOST_LIBRARIES, PASSING
+from torch2ms.analysis.chains import TYPED, base, is_temporary
+from torch2ms.analysis.evaluation.torchcalls import HOST_LIBRARIES, PASSING
 from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.sharing import is_gradient
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, descend
@@ -15,8 +17,6 @@ from torch2ms.analysis.values import Value
 from torch2ms.api import MISFIT, Rule
 from torch2ms.api.detours import TYPES
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.inplace.chains import TYPED, base, is_temporary
-from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.handed import OF_CONTAINERS
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.tensors.draws import draw
@@ -106,9 +106,7 @@ def _of_type(original: cst.Call, made: cst.BaseExpression, work: Translation) ->
     assert isinstance(changed, cst.BaseExpression)
     if dtype := work.facts.dtype(changed):
         work.notes.needs.add("ms")
-        return cst.parse_expression(
-            f"{code(parenthesised(made))}.astype({work.alias('ms')}.{TYPES.get(dtype, dtype)})"
-        )
+        return cst.parse_expression(f"{code(parenthesised(made))}.astype({work.alias('ms')}.{TYPES.get(dtype, dtype)})")
     if dotted(changed):
         return cst.parse_expression(f"{code(parenthesised(made))}.astype({code(changed)}.dtype)")
     why = "the result has the element type of the tensor, which is not seen"
@@ -116,9 +114,7 @@ def _of_type(original: cst.Call, made: cst.BaseExpression, work: Translation) ->
     return made
 
 
-def spread(
-    original: cst.Call, updated: cst.Call, work: Translation, where: Positions
-) -> cst.BaseExpression | None:
+def spread(original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression | None:
     """`values.std()` of what may be a tensor or NumPy's: MindSpore divides by n as NumPy does, torch by n - 1."""
     assert isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute)
     receiver = original.func.value

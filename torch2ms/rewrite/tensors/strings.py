@@ -11,8 +11,8 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import EITHER
-from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.layers import class_names
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 

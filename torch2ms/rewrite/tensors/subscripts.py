@@ -223,9 +223,7 @@ def _element(value: cst.BaseExpression) -> cst.SubscriptElement:
     return cst.SubscriptElement(cst.Index(value))
 
 
-def without_surplus(
-    target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo, named: bool = False
-) -> str:
+def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo, named: bool = False) -> str:
     """A template of `stored` without the dimensions that its place lacks: torch drops them where their size is 1.
 
     Where its rank is not known, only a row of a matrix is worth the words: `attentions[i] = attention`. What is `named`

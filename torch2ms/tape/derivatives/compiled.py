@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base, is_change
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import shows
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.rewrite.inplace.chains import base, is_change
-from torch2ms.rewrite.inplace.sharing import shows
 
 RECORD = "its forward makes a record, whose fields compiled code mixes up"
 

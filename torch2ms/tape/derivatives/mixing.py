@@ -53,9 +53,7 @@ class _Mixing:
         node, stmt = _source(node, stmt)
         return isinstance(node, cst.Call) and self.of_call(node, stmt, module, depth)
 
-    def of_layer(
-        self, made: cst.Call, call: cst.Call, stmt: Stmt, home: ModuleInfo, depth: int
-    ) -> bool:
+    def of_layer(self, made: cst.Call, call: cst.Call, stmt: Stmt, home: ModuleInfo, depth: int) -> bool:
         """A layer as its constructor makes it, called with what a smooth activation gives."""
         name = qualified(made.func, home.imports)
         if name == "torch.nn.Sequential":

@@ -55,9 +55,7 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
     return done
 
 
-def repeated(
-    event: Event, region: Region, takers: list[Owner], around: Around, trains: bool = False
-) -> Turns | None:
+def repeated(event: Event, region: Region, takers: list[Owner], around: Around, trains: bool = False) -> Turns | None:
     """The turns of the loops around an event that the forward, which may run again, is not in."""
     made = Turns(event, region, around, trains or of_weights(takers))
     return made if made.ready() and not made.makes(takers) else None

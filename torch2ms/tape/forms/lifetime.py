@@ -14,16 +14,17 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.reach import reached
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import shared
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
-from torch2ms.rewrite.inplace.sharing import shared
 from torch2ms.tape.forms.graphmode import FREEZING, Check, Unfit
 
 if TYPE_CHECKING:
     from torch2ms.tape.forms.calls import Call, Outputs
 
 FLAG = re.compile(r"\.requires_grad *=[^=]")
+
 
 def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at: tuple[ModuleInfo, Project]) -> str:
     """Why the forward function of a call is not compiled; "" where it is, and then the call knows what is assumed."""

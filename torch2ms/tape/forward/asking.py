@@ -11,9 +11,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.choices import asked_there, but_for_shapes, own
 
 
-def asked_by(
-    test: cst.BaseExpression, stmt: Stmt, asked: set[str] | None = None
-) -> tuple[list[cst.CSTNode], set[str]]:
+def asked_by(test: cst.BaseExpression, stmt: Stmt, asked: set[str] | None = None) -> tuple[list[cst.CSTNode], set[str]]:
     """The expressions that a condition of a statement is computed by, itself first, and all that they read.
 
     Of its names only those that are `asked`: what loops and comprehensions count with is none of the statement's.

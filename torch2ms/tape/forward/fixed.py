@@ -62,9 +62,7 @@ def _items(
                         yield from ((code(element), n, places) for n in taken if not _container(value, n))
 
 
-def _known(
-    holder: cst.BaseExpression, item: object, stmts: list[Stmt], module: ModuleInfo, project: Project
-) -> bool:
+def _known(holder: cst.BaseExpression, item: object, stmts: list[Stmt], module: ModuleInfo, project: Project) -> bool:
     """`model(x)["loss"]`, which depends on all that the others do, as far as it is seen what returns them."""
     made = [s.node.value for s in stmts if isinstance(s.node, cst.Assign) and dotted(s.node.targets[0].target) in s.defs
             and dotted(s.node.targets[0].target) == dotted(holder)]  # fmt: skip

@@ -23,9 +23,7 @@ class Given:
     written: dict[str, object] = field(default_factory=dict)  # constants at every step
     evaluating: bool = False  # the networks may be in evaluation mode
 
-    def of(
-        self, call: cst.Call, stmt: Stmt, params: list[str], node: cst.CSTNode | None = None
-    ) -> Given:
+    def of(self, call: cst.Call, stmt: Stmt, params: list[str], node: cst.CSTNode | None = None) -> Given:
         """... in what a call runs, with these parameters."""
         made = Given(evaluating=self.evaluating)
         defaults = defaults_of(node)

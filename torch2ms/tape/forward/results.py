@@ -23,9 +23,7 @@ Items = dict[object, frozenset[str]]  # the layers behind each item
 ANY = object()  # the key of what may be of any layer of a list
 
 
-def at_times(
-    call: cst.Call, given: Given, scope: Scope, module: ModuleInfo, lists: Lists
-) -> Iterator[Use]:
+def at_times(call: cst.Call, given: Given, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
     """The conditions of a called function, and the layers whose results it uses under them alone."""
     params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
     for position, arg in enumerate(call.args):

@@ -119,9 +119,7 @@ def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: 
     yield from of_items(stmts, module, project)
 
 
-def _of_branches(
-    call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project
-) -> Iterator[Skipped]:
+def _of_branches(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project) -> Iterator[Skipped]:
     """The layers that a method of an object runs in one case alone."""
     info, cls = _of_self(call, stmt, project), _around(stmt, project)
     if info is None or cls is None:
@@ -212,9 +210,7 @@ def made_of(name: str, scope: Scope, module: ModuleInfo, project: Project) -> li
     return [cls for cls in found if cls is not None]
 
 
-def _of_function(
-    call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project
-) -> Iterator[Skipped]:
+def _of_function(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project) -> Iterator[Skipped]:
     """What a function of the project leaves out of a network that it is given, or one of those in a table."""
     nets = [(n, module.value(a.value)) for n, a in enumerate(call.args) if a.keyword is None and not a.star]
     nets = [(n, v) for n, v in nets if v.kind == "module" and v.place]

@@ -118,9 +118,8 @@ def _seen(cls: ClassInfo) -> bool:
     lineage = cls.lineage()
     bases = {base for c in lineage for base in c.bases}
     own = {c.scope.name for c in lineage}
-    return (
-        all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases)
-        and not any(unnamed(c.module) for c in lineage)
+    return all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases) and not any(
+        unnamed(c.module) for c in lineage
     )
 
 

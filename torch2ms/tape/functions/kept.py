@@ -47,7 +47,7 @@ def _leave(stmt: Stmt, call: cst.Call, read: set[str], scope: Scope, module: Mod
 
 
 def own_name(name: str, scope: Scope) -> str:
-    """"self" where a name of a method is one of its own object: `model = self.train()`; else ""."""
+    """ "self" where a name of a method is one of its own object: `model = self.train()`; else ""."""
     made = [s.node for s in scope.body.walk() if name in s.defs] if scope.cls is not None and "." not in name else []
     value = made[0].value if len(made) == 1 and type(made[0]) is cst.Assign else None
     while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in ITSELF:

@@ -166,6 +166,7 @@ def _store(
 ) -> None:
     """Find the optimizers that keep gradients, and the functions that go backward from what callers made into them."""
     settled = {*lifting.exports, *lifting.episodes, *lifting.closures}
+
     def everything(scope: Scope, module: ModuleInfo) -> list[Event]:
         return all_events(scope, module, lifting, events)
 

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.known.torchcalls import HOST_LIBRARIES
+from torch2ms.analysis.evaluation.torchcalls import HOST_LIBRARIES
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import is_foreign

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.known.torchapi import ROWS
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.clears import SOME, for_some

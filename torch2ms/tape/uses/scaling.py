@@ -17,8 +17,8 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import any_overlap
+from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner

@@ -50,8 +50,12 @@ def _without_gradients(event: Event) -> str:
         return ""
     value = node.value
     number = isinstance(value, cst.Call) and (
-        type(value.func) is cst.Attribute and value.func.attr.value == "item" and value.func.value is norm
-        or dotted(value.func) == "float" and len(value.args) == 1 and value.args[0].value is norm
+        type(value.func) is cst.Attribute
+        and value.func.attr.value == "item"
+        and value.func.value is norm
+        or dotted(value.func) == "float"
+        and len(value.args) == 1
+        and value.args[0].value is norm
     )
     if value is not norm and not number:
         return ""

@@ -120,9 +120,7 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
     return None, ""
 
 
-def by_context(
-    stmts: Iterable[Stmt], module: ModuleInfo, project: Project, owns: frozenset[str] | None = None
-) -> bool:
+def by_context(stmts: Iterable[Stmt], module: ModuleInfo, project: Project, owns: frozenset[str] | None = None) -> bool:
     """One of the statements is a `with` whose context, a class or generator of the project, freezes or thaws.
 
     One that is given networks does not count where none of them is among what gradients are taken of, `owns`.

@@ -266,9 +266,7 @@ class TorchSide:
             scalar=all(array.size == 1 for array in arrays),
             cotangent=cotangent is not None,
             inner=inner,
-            gradients=[
-                {**self._called(leaf), "value": self.trace.sample(_array_for(leaf)(g))} for leaf, g in pairs
-            ],
+            gradients=[{**self._called(leaf), "value": self.trace.sample(_array_for(leaf)(g))} for leaf, g in pairs],
         )
 
     # -- optimizers -------------------------------------------------------------------------------------------------

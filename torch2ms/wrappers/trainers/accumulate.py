@@ -14,8 +14,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.rewrite import layout
-from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.editing import layout
+from torch2ms.editing.rewriter import Rewriter
 from torch2ms.wrappers.trainers.objects import member
 
 NAME = "sync_gradients"

@@ -8,8 +8,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.editing.fold import folded
 from torch2ms.findings import Tier
-from torch2ms.wrappers.fold import folded
 from torch2ms.wrappers.trainers import accumulate, apex, distributed, objects
 from torch2ms.wrappers.trainers.objects import family, member
 

@@ -10,10 +10,10 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import children, descend
+from torch2ms.editing import layout
+from torch2ms.editing.fold import empty, shared_start, without_start
+from torch2ms.editing.suites import Made, Suites, small_of
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import layout
-from torch2ms.wrappers.fold import empty, shared_start, without_start
-from torch2ms.wrappers.suites import Made, Suites, small_of
 from torch2ms.wrappers.trainers import accumulate, apex, distributed, handed, objects
 from torch2ms.wrappers.trainers.expressions import Unwrapping
 from torch2ms.wrappers.trainers.objects import constructor, family, member

@@ -7,8 +7,6 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import Value
-from torch2ms.api.promotion import promoted
 
 NOT_IN_PLACE = {"requires_grad_", "retain_grad_", "detach_"}
 TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
@@ -48,15 +46,6 @@ def picked(node: cst.CSTNode, module: ModuleInfo) -> bool:
     place = node.slice[0].slice.value
     inverted = isinstance(place, cst.UnaryOperation) and isinstance(place.operator, cst.BitInvert)
     return (inverted or isinstance(place, cst.Comparison)) and module.value(place).kind == "tensor"
-
-
-def widens(call: cst.Call, value: Value, module: ModuleInfo) -> bool:
-    """`x.add_(y)` where `y` is of a wider element type: the tensor keeps its own, the method's result does not."""
-    if not value.dtype or value.likely or value.kind != "tensor":
-        return False
-    given = [module.value(arg.value) for arg in call.args]
-    types = {one.dtype for one in given if one.kind == "tensor" and one.dtype and not one.likely and one.rank != 0}
-    return bool(types) and promoted({value.dtype, *types}) not in ("", value.dtype)
 
 
 def of_dict(node: cst.CSTNode, module: ModuleInfo) -> bool:

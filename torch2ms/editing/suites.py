@@ -10,9 +10,9 @@ import libcst as cst
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo, Plain
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.editing import layout
+from torch2ms.editing.rewriter import Rewriter
 from torch2ms.findings import Finding
-from torch2ms.rewrite import layout
-from torch2ms.rewrite.rewriter import Rewriter
 
 Line = tuple[int, int]
 Made = tuple[list[cst.BaseStatement], layout.Lines]  # statements, and comments that wait for the next one

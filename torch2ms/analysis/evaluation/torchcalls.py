@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from torch2ms.analysis import arrays, oddities, shapes
+from torch2ms.analysis.evaluation import activations
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.containers import element
-from torch2ms.analysis.known import activations, starts, torchapi
+from torch2ms.analysis.evaluation.records import named_tuple
+from torch2ms.analysis.known import starts, torchapi
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import MIXED, NO_DEPS, NOT_RUN, UNKNOWN, Value, entries, of_groups, replace

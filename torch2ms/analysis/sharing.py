@@ -1,17 +1,16 @@
-"""Who holds a tensor: whether other names see a change of it, and whether it is a Parameter in MindSpore."""
+"""Who holds a tensor: whether other names see a change of it."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base, is_change
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import PART, UNKNOWN, Value
-from torch2ms.rewrite.inplace.chains import base, is_change
-from torch2ms.tape.plan import Plan
+from torch2ms.analysis.values import UNKNOWN
 
 VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze", "detach", "narrow", "select", "expand",
          "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes",
@@ -57,9 +56,7 @@ def _computes(node: cst.Assign, name: str) -> bool:
     return number or cloned or isinstance(node.value, cst.BinaryOperation)
 
 
-def shared(
-    name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None = None, since: int = 0
-) -> bool:
+def shared(name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None = None, since: int = 0) -> bool:
     """Something else than one statement has the tensor, too; who shares it after `until` shares what it is then, and
     who had what the name meant before `since` has that."""
     for stmt in scope.body.walk():
@@ -186,22 +183,6 @@ def _collects_name(call: cst.Call, name: str) -> bool:
     while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "detach":
         given = given.func.value
     return isinstance(given, cst.Name) and given.value == name
-
-
-def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Plan) -> bool:
-    """Whether the place holds a MindSpore Parameter in the output."""
-    if value.kind == "param" or value.name in ("module_param", "parameter", "buffer"):
-        return True
-    if id(target) in plan.weights:
-        return True
-    if value.place and (value.place in plan.leaves or value.leaf and value.place.partition(PART)[0] in plan.leaves):
-        return True
-    place = dotted(target)
-    if type(target) is cst.Attribute:
-        owner = module.value(target.value)
-        if owner.kind == "module" and target.attr.value in ("weight", "bias"):
-            return True
-    return place in plan.leaves and (value.leaf or value.kind in ("unknown", "param"))  # what the name means here
 
 
 def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:

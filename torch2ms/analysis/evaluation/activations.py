@@ -194,9 +194,7 @@ def _of_argument(info: FunctionInfo, at: int | str, project: Project, depth: int
     return _of_name(name, info.scope.body, info.module, project, depth)[0]
 
 
-def _of_name(
-    name: str, block: Block, module: ModuleInfo, project: Project, depth: int
-) -> tuple[frozenset[str], bool]:
+def _of_name(name: str, block: Block, module: ModuleInfo, project: Project, depth: int) -> tuple[frozenset[str], bool]:
     """What a block does to the tensor of a name; whether it may be over before its end, or the name another's.
 
     `F.relu_(x)` by itself is a store, which everybody sees. What is done under a condition has no form: a text that
