@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.forward.watched import spelled
+from torch2ms.tape.functions.own_steps import used_after
 from torch2ms.tape.functions.reversible import weights_beside
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again, left_over
@@ -117,6 +118,8 @@ def _of_others(verdicts: Verdicts) -> str:
         return f"{whose} may use the gradients of what it is given"
     if name := backward_elsewhere(records.events, scope, module):
         return f"`{name}`, which is not seen, may go backward from what it is given"
+    if name := used_after(records, project):
+        return f"the step of `{name}` changes gradients that are used after it"
     if part := records.beside_stored():
         return f"the gradients of `{part.place}` are a part of those that an optimizer keeps"
     return ""

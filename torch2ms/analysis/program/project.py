@@ -71,6 +71,7 @@ class Project:
     idle: set[str] = field(default_factory=set)  # names of modules whose steps leave alone the layers that did not run
     readers: set[str] = field(default_factory=set)  # names of functions that do so
     clipping: set[str] = field(default_factory=set)  # ... and of those that change gradients they did not take
+    changing: set[str] = field(default_factory=set)  # classes of optimizers whose own steps change gradients
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     freezes_trained: bool = False  # ... of what may be part of a network that is trained

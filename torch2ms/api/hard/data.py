@@ -43,8 +43,8 @@ def _iterable(use: Use) -> bool:
 
 
 def _refused(use: Use) -> Choice | None:
-    ordered = use.given("shuffle") and use.value("shuffle") is not False and use.kind("shuffle") != "none"
-    if use.given("sampler") and ordered and not _may_be_none(use):
+    """Both at once, which torch refuses as well: beside a sampler a `shuffle` that is not seen is false."""
+    if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is True and not _may_be_none(use):
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
     return None
 

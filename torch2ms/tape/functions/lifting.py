@@ -88,6 +88,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     hand_on(lifting, seen, events)
     if stores:
         _store(lifting, project, seen, events, unseen)
+    project.changing = lifting.changing
     return lifting
 
 
@@ -301,8 +302,10 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     steps = own_step(info.scope, info.module)
     taken = taken_of(info, own, names) if (sites or steps) and not stored else None
     if taken is not None and steps:
-        if not taken.gives and all(not s.call.args or _above(s) for s in sites):
-            taken.steps = True
+        if all(not s.call.args or _above(s) for s in sites):
+            if taken.gives and info.cls is not None:
+                lifting.changing.add(info.cls.qualified)
+            taken.steps, taken.gives, taken.returns = True, False, []
             lifting.taken[key] = taken
     elif taken is not None:
         takings = [taking_at(taken, s.call, s.module, s.scope) for s in sites]

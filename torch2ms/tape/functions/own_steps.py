@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis.program.project import ModuleInfo
+from dataclasses import replace
+
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.values import Value
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.ledger import Ledger, Owner, State
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
 
 
 def own_step(scope: Scope, module: ModuleInfo) -> bool:
@@ -17,3 +24,35 @@ def around_torchs(scope: Scope, module: ModuleInfo) -> bool:
     if not own_step(scope, module) or scope.cls is None:
         return False
     return module.classes[scope.cls.name].torch_base.rpartition(".")[2] != "Optimizer"
+
+
+def used_after(records: Records, project: Project) -> str:
+    """The class whose step changes gradients that this scope uses once more, or adds to; "" where there is none.
+
+    torch leaves them changed, MindSpore's optimizer has a copy.
+    """
+    steps = [e for e in records.events if e.kind in ("step", "scaler_step") and not e.through and project.changing]
+    for step in steps:
+        cls = project.find(step.value.name, records.module)
+        lineage = [c.qualified for c in cls.lineage()] if isinstance(cls, ClassInfo) else []
+        changing = lineage[:1] if project.changing & {*lineage} else []
+        for owner in records.owners if changing else ():
+            if concerns(step, owner, records.owners) and _used(step, owner, records):
+                return changing[0].rpartition(".")[2]
+    return ""
+
+
+def _used(step: Event, owner: Owner, records: Records) -> bool:
+    """What the step leaves is there when gradients are used or added to: a ledger tells that has it in its records."""
+    deps = owner.owns or frozenset({owner.place})
+    left = Event("spill", step.stmt, step.node, value=Value("tensor", deps=deps), lifted=True)
+    number = records.number[id(step)] + 1
+    events = [*records.events[:number], left, *records.events[number:]]
+    followed = replace(owner, before={})
+    Ledger(records.scope, events, [followed], records.outside)
+    return any(
+        n == number
+        for at, event in enumerate(events)
+        if event.kind == "backward" or event.kind in LOADS and concerns(event, owner, records.owners)
+        for n, _ in followed.before.get(at, State()).held
+    )

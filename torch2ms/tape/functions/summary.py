@@ -38,6 +38,7 @@ class Lifting:
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
     without: set[int] = field(default_factory=set)  # ids of scopes that have no gradient events of their own
     meeting: set[int] = field(default_factory=set)  # ids of scopes with an optimizer in which others leave gradients
+    changing: set[str] = field(default_factory=set)  # classes of optimizers whose own steps change gradients
     clearing: dict[int, bool] = field(default_factory=dict)  # by id of the scope: it clears gradients, and no more
     stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
     records: Read = field(default_factory=Read)

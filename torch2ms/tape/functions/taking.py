@@ -42,7 +42,7 @@ class Taken:
     clears: bool
     returns: list[Stmt]  # the return statements that hand out something already
     clears_if: str = ""  # the parameter that says whether it clears them
-    steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it
+    steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it, and take nothing back
     asks: bool = False  # it asks which parameters have a gradient, and the answers show
     clips: bool = False  # it does nothing else than to clip them: their order plays no part
 
