@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.program.beginning import in_constructors
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -80,6 +81,8 @@ def rebound(attr: str, cls: ClassInfo, project: Project) -> bool:
     """An attribute that other code than a constructor binds; what other classes call so is another one."""
     homes = [c.scope for below in (cls, *cls.below()) for c in below.lineage()]
     for scope in (s for m in project.modules.values() if m.has(attr) for s in m.scope.walk()):
+        if scope.is_function and scope.name in in_constructors(project):
+            continue
         another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
         places = {place for s in scope.body.walk() for place in _bound(s, attr)}
         if places - ({f"self.{attr}"} if another else set()):
