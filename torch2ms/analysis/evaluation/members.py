@@ -13,6 +13,7 @@ from torch2ms.analysis.evaluation.containers import named_layer
 from torch2ms.analysis.evaluation.keeping import seen
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import starts, torchapi
+from torch2ms.analysis.program.lazy import made_when_asked
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 SAME_ELEMENTS = ("T", "data", "mT", "H", "mH", "real", "imag")
 FORM = ("shape", "ndim", "dtype", "device")
 STEPPING = ("optimizer", "scaler", "scheduler")
+KEPT = (*STEPPING, "object", "module")  # what a place is the name of
 PARAMETERS = ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "embedding")
 
 
@@ -92,6 +94,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
             if returned.kind == "unknown" and (held := ev.exchange.ask(_over_groups, method)) is not None:
                 returned = held
             given = seen(rebase(returned, "self", base.place), base, cls)
+            if given.kind in KEPT and given.place and id(method.scope) in made_when_asked(method.module):
+                return replace(given, place=place)  # nobody knows whether it is there already
             of_record = base.keys is not None and given.kind in ("tensor", "unknown")
             return given.with_deps(given.deps | _read_by(method, base)) if of_record else given
         return Value("method", name=attr, place=base.place)

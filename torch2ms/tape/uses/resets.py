@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 
 import libcst as cst
@@ -14,7 +15,7 @@ from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.ledger.renewed import starts
-from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.plan import Item, Plan, Text
 from torch2ms.tape.refusals import refuse
 
 
@@ -65,7 +66,11 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int], handed_back: bo
         if items and (loop := _loop_over_gradients(event, records)) is not None:
             plan.behind.setdefault(id(loop), []).extend(items)
             items = []
-        above = {i.template for i in plan.before.get(id(event.stmt), ()) if isinstance(i, Text)}
+        above = {
+            i.template
+            for i in (*plan.before.get(id(event.stmt), ()), *_right_before(event, plan))
+            if isinstance(i, Text)
+        }
         plan.replaced[id(event.stmt)] = [item for item in items if item.template not in above]
         why = (
             "becomes the reset of the accumulator"
@@ -75,6 +80,13 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int], handed_back: bo
         plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
         for inner in (s for block in event.stmt.blocks for s in block.walk() if any(map(_cuts, s.calls))):
             plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=inner.lineno))
+
+
+def _right_before(event: Event, plan: Plan) -> Sequence[Item]:
+    """What the statement before this one became: `for p in params: p.grad = None`, then `optimizer.zero_grad()`."""
+    stmts = event.stmt.block.stmts
+    at = stmts.index(event.stmt)
+    return plan.replaced.get(id(stmts[at - 1]), ()) if at else ()
 
 
 def _left(event: Event, owner: Owner, records: Records) -> str:
