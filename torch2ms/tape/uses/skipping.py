@@ -139,7 +139,8 @@ def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Liftin
     if not (events := all_events(scope, module, lifting)):
         return True
     records = Records(scope, module, events)
-    uses = USES if not project.freezes_trained else frozenset[str]()  # whatever is trained has gradients there
+    steady = not project.freezes_trained or lifting.frozen_first  # whatever is trained has gradients there
+    uses = USES if steady else frozenset[str]()
     if not all(
         e.kind in KINDS or e.kind in uses and not e.problem or _of_leaf(e, records) or _sums(e, records)
         for e in records.events
