@@ -30,7 +30,7 @@ def written_out(node: cst.BaseExpression, cls: ClassInfo, work: Translation) -> 
     """The base of a class where MindSpore has functions only, or a class with other arguments."""
     value = work.module.value(node)
     rule = work.rules.find(value.name) if value.kind == "api" else None
-    base = own_base(rule, cls, work) if rule is not None else ""
+    base = _with_its_arguments(rule, cls, work) or own_base(rule, cls, work) if rule is not None else ""
     if rule is None or not base:
         return None
     work.notes.needs.add(base)
@@ -48,6 +48,17 @@ def own_base(rule: Rule, cls: ClassInfo, work: Translation) -> str:
     calls = (call for s in init.scope.body.walk() for call in s.calls)
     switched = any(_of_layer(call) and _switched(call) for call in calls)
     return rule.hidden if switched else ""
+
+
+def _with_its_arguments(rule: Rule, cls: ClassInfo, work: Translation) -> str:
+    """The written out class that makes the layer with the arguments of `super().__init__(...)`: `PaddedEmbedding`."""
+    init = cls.methods.get("__init__")
+    calls = [c for s in init.scope.body.walk() for c in s.calls if _of_layer(c)] if init is not None else []
+    if len(calls) != 1 or any(arg.star for arg in calls[0].args):
+        return ""
+    node = apply_call(rule, calls[0], calls[0], work.facts).node
+    name = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) else ""
+    return name if name[:1].isupper() else ""
 
 
 def _handed_on(cls: ClassInfo, work: Translation) -> bool:
@@ -84,8 +95,9 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
             return _distribution(original, updated, cls, work)
     if cls is None or not given or (rule := base_layer(cls, work)) is None:
         return None
-    own = own_base(rule, cls, work)
-    translated = own and (rule.main.to or "").startswith(f"{own}(")  # what is called is what it is derived from
+    variant = _with_its_arguments(rule, cls, work) if target.kind != "class" else ""
+    own = variant or own_base(rule, cls, work)
+    translated = variant or own and (rule.main.to or "").startswith(f"{own}(")  # called is what it is derived from
     if own and not translated:
         if rule.base and sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
             work.refuse("T2M605", f"class {cls.scope.name}", f"{rule.base} has other arguments", "give them by keyword")
