@@ -44,7 +44,6 @@ class HeldCall:
         activation = not required and any(word in self.callee.lower() for word in _ACTIVATIONS)
         return bool(self.keywords & signature.by_name.keys()) or activation and (self.positional > 0 or self.spread)
 
-
     def shape(self, signatures: tuple[Signature, ...]) -> Shape | None:
         """What it is given, where that is all seen and one of the signatures takes it."""
         given = self.positional, self.keywords
@@ -63,6 +62,11 @@ class HeldCalls:
         if (name, signature) not in self.answers:
             self.answers[name, signature] = any(call.exceeds(name, signature) for call in self.calls)
         return self.answers[name, signature]
+
+    def typed(self, name: str, signature: Signature) -> bool:
+        """Whether a device or an element type may be among the arguments of what may be this class."""
+        asking = (call for call in self.calls if call.spread or call.keywords & {"device", "dtype"})
+        return any(call.exceeds(name, signature) for call in asking)
 
     def shape(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
         """What all calls of what may be this function give it; None where they differ, or one is not seen whole."""
