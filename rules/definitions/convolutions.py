@@ -53,7 +53,7 @@ def conv_transpose3d(x, weight, bias=None, stride=1, padding=0, output_padding=0
 
 class ConvTranspose1d(nn.Conv1dTranspose):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
-                 bias=True, dilation=1):
+                 bias=True, dilation=1, *, device=None, dtype=None):
         nn.Cell.__init__(self)  # it has the name of the layer, and computes for itself
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = (kernel_size,) * 1 if isinstance(kernel_size, int) else tuple(kernel_size)
@@ -61,8 +61,8 @@ class ConvTranspose1d(nn.Conv1dTranspose):
         self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
         self.output_padding = output_padding
         bound = (out_channels // groups * int(np.prod(self.kernel_size))) ** -0.5
-        self.weight = ms.Parameter(initializer(Uniform(bound), shape))
-        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+        self.weight = ms.Parameter(initializer(Uniform(bound), shape, dtype or ms.float32))
+        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,), dtype or ms.float32)) if bias else None
 
     def extra_repr(self):
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
@@ -73,7 +73,7 @@ class ConvTranspose1d(nn.Conv1dTranspose):
 
 class ConvTranspose2d(nn.Conv2dTranspose):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
-                 bias=True, dilation=1):
+                 bias=True, dilation=1, *, device=None, dtype=None):
         nn.Cell.__init__(self)  # it has the name of the layer, and computes for itself
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
@@ -81,8 +81,8 @@ class ConvTranspose2d(nn.Conv2dTranspose):
         self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
         self.output_padding = output_padding
         bound = (out_channels // groups * int(np.prod(self.kernel_size))) ** -0.5
-        self.weight = ms.Parameter(initializer(Uniform(bound), shape))
-        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+        self.weight = ms.Parameter(initializer(Uniform(bound), shape, dtype or ms.float32))
+        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,), dtype or ms.float32)) if bias else None
 
     def extra_repr(self):
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
@@ -93,7 +93,7 @@ class ConvTranspose2d(nn.Conv2dTranspose):
 
 class ConvTranspose3d(nn.Conv3dTranspose):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
-                 bias=True, dilation=1):
+                 bias=True, dilation=1, *, device=None, dtype=None):
         nn.Cell.__init__(self)  # it has the name of the layer, and computes for itself
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = (kernel_size,) * 3 if isinstance(kernel_size, int) else tuple(kernel_size)
@@ -101,8 +101,8 @@ class ConvTranspose3d(nn.Conv3dTranspose):
         self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
         self.output_padding = output_padding
         bound = (out_channels // groups * int(np.prod(self.kernel_size))) ** -0.5
-        self.weight = ms.Parameter(initializer(Uniform(bound), shape))
-        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+        self.weight = ms.Parameter(initializer(Uniform(bound), shape, dtype or ms.float32))
+        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,), dtype or ms.float32)) if bias else None
 
     def extra_repr(self):
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"

@@ -3,18 +3,22 @@ layers that keep their mode."""
 
 from functools import partial
 
+import mindspore as ms
 from mindspore import nn
 from mindspore.common.initializer import Normal
 
 
-def conv_cell(cls, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+def conv_cell(
+    cls, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, *,
+    device=None, dtype=None,
+):  # fmt: skip
     sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
     sizes = {name: tuple(size) if isinstance(size, list) else size for name, size in sizes.items()}
     if isinstance(padding, str):
         sizes["pad_mode"] = padding
     else:  # both sides of each axis
         sizes["pad_mode"], sizes["padding"] = "pad", padding if isinstance(padding, int) else sides(padding)
-    return cls(in_channels, out_channels, group=groups, has_bias=bias, **sizes)
+    return cls(in_channels, out_channels, group=groups, has_bias=bias, dtype=dtype or ms.float32, **sizes)
 
 
 def sides(padding):
@@ -36,40 +40,32 @@ def pool_cell(cls, kernel_size, stride=None, padding=0, **options):
     return cls(kernel, step, **options)
 
 
-def batch_norm_cell(cls, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True):
-    own = None if track_running_stats else True
-    return cls(num_features, eps, 1 - momentum, affine, use_batch_statistics=own)
-
-
 def recurrent_cell(
-    cls, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
-):
-    return cls(input_size, hidden_size, num_layers, bias, batch_first, float(dropout), bidirectional)
+    cls, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, *,
+    device=None, dtype=None,
+):  # fmt: skip
+    sizes = input_size, hidden_size, num_layers, bias, batch_first, float(dropout), bidirectional
+    return cls(*sizes, dtype=dtype or ms.float32)
 
 
-def step_cell(cls, input_size, hidden_size, bias=True):
-    return cls(input_size, hidden_size, bias)
+def step_cell(cls, input_size, hidden_size, bias=True, device=None, dtype=None):
+    return cls(input_size, hidden_size, bias, dtype=dtype or ms.float32)
 
 
-def layer_norm_cell(normalized_shape, eps=1e-05):
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    return nn.LayerNorm(shape, len(shape) * -1, len(shape) * -1, epsilon=eps)
+def instance_norm_cell(num_features, eps=1e-05, momentum=0.1, affine=False, *, device=None, dtype=None):
+    return nn.GroupNorm(num_features, num_features, eps=eps, affine=affine, dtype=dtype or ms.float32)
 
 
-def instance_norm_cell(num_features, eps=1e-05, momentum=0.1, affine=False):
-    return nn.GroupNorm(num_features, num_features, eps=eps, affine=affine)
+def dense_cell(cls, in_features, out_features, bias=True, device=None, dtype=None):
+    return cls(in_features, out_features, has_bias=bias, dtype=dtype or ms.float32)
 
 
-def dense_cell(cls, in_features, out_features, bias=True):
-    return cls(in_features, out_features, has_bias=bias)
+def group_norm_cell(cls, num_groups, num_channels, eps=1e-05, affine=True, device=None, dtype=None):
+    return cls(num_groups, num_channels, eps, affine, dtype=dtype or ms.float32)
 
 
-def group_norm_cell(cls, num_groups, num_channels, eps=1e-05, affine=True):
-    return cls(num_groups, num_channels, eps, affine)
-
-
-def embedding_cell(cls, num_embeddings, embedding_dim):
-    return cls(num_embeddings, embedding_dim, embedding_table=Normal(1.0))
+def embedding_cell(cls, num_embeddings, embedding_dim, *, device=None, dtype=None):
+    return cls(num_embeddings, embedding_dim, embedding_table=Normal(1.0), dtype=dtype or ms.float32)
 
 
 def keep_mode(cell):

@@ -15,6 +15,12 @@ class BCEWithLogitsLoss(nn.Cell):
         return loss.mean() if self.reduction == "mean" else loss.sum() if self.reduction == "sum" else loss
 
 
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """With torch's arguments, whichever are given."""
+    loss = ops.binary_cross_entropy(input, target, reduction="none")
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
 def loss_of_logits(logits, target, weight=None, reduction="mean", pos_weight=None):
     """Binary cross entropy, in double precision too."""
     scale = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1

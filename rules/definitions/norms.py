@@ -5,12 +5,12 @@ from mindspore import nn, ops
 
 
 class RMSNorm(nn.Cell):
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True):
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape = shape
         self.eps = eps
-        self.gamma = ms.Parameter(ops.ones(shape)) if elementwise_affine else None
+        self.gamma = ms.Parameter(ops.ones(shape, dtype or ms.float32)) if elementwise_affine else None
 
     def construct(self, x):
         return rms_norm(x, self.normalized_shape, self.gamma, self.eps)
@@ -23,9 +23,9 @@ def rms_norm(x, normalized_shape, weight=None, eps=None):
 
 
 class LayerNorm(nn.LayerNorm):
-    def __init__(self, normalized_shape, eps=1e-05, elementwise_affine=True, bias=True):
+    def __init__(self, normalized_shape, eps=1e-05, elementwise_affine=True, bias=True, device=None, dtype=None):
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        super().__init__(shape, -len(shape), -len(shape), epsilon=eps)
+        super().__init__(shape, -len(shape), -len(shape), epsilon=eps, dtype=dtype or ms.float32)
         if not elementwise_affine:
             self.gamma = None
         if not elementwise_affine or not bias:
@@ -40,6 +40,33 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05):
     weight = ops.ones(tuple(normalized_shape)) if weight is None else weight
     bias = ops.zeros(tuple(normalized_shape)) if bias is None else bias
     return ops.LayerNorm(axis, axis, eps)(x, weight, bias)[0]
+
+
+class BatchNorm1d(nn.BatchNorm1d):
+    def __init__(
+        self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
+        own = None if track_running_stats else True
+        super().__init__(num_features, eps, 1 - momentum, affine, use_batch_statistics=own, dtype=dtype or ms.float32)
+        self.num_batches_tracked = ms.Tensor(0) if track_running_stats else None  # a forward of one's own counts
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    def __init__(
+        self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
+        own = None if track_running_stats else True
+        super().__init__(num_features, eps, 1 - momentum, affine, use_batch_statistics=own, dtype=dtype or ms.float32)
+        self.num_batches_tracked = ms.Tensor(0) if track_running_stats else None  # a forward of one's own counts
+
+
+class BatchNorm3d(nn.BatchNorm3d):
+    def __init__(
+        self, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
+        own = None if track_running_stats else True
+        super().__init__(num_features, eps, 1 - momentum, affine, use_batch_statistics=own, dtype=dtype or ms.float32)
+        self.num_batches_tracked = ms.Tensor(0) if track_running_stats else None  # a forward of one's own counts
 
 
 def keep_running(kept, value, momentum):

@@ -108,6 +108,10 @@ class Facts:
         """Whether something calls what may be this class or function with arguments it could leave out."""
         return False
 
+    def called_with_type(self, name: str, signature: Signature) -> bool:
+        """Whether a device or an element type may be among those."""
+        return False
+
     def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
         """How many arguments what may be this function gets by place, and which by name."""
         return None

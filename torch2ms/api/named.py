@@ -71,7 +71,7 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         made = as_called(rule, node, facts)
         return made or refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     more = not _plain(rule, form, len(rule.forms) == 1) and facts.called_with_more(rule.name, form.signature)
-    if more and (whole := full_value(rule)):
+    if more and (whole := full_value(rule, typed=facts.called_with_type(rule.name, form.signature))):
         parsed = template.parse(whole)
         found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it is called with arguments of torch's")
         return Outcome(parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
@@ -129,15 +129,19 @@ def _by_types(rule: Rule) -> bool:
     return typed or len(rule.forms) > 1
 
 
-def full_value(rule: Rule) -> str:
-    """A function of torch's own parameters around the target; "" where it cannot take them all."""
+def full_value(rule: Rule, typed: bool = False) -> str:
+    """A function of torch's own parameters around the target; "" where it cannot take them all.
+
+    `typed` where callers hand on options of which the device and the element type may be some."""
     if rule.full:
         return rule.full
-    form = rule.main
-    if rule.choose is not None or form.condition or form.to is None or "self" in form.template.params:
+    given = (f for f in rule.forms if f.condition == "given('dtype')") if typed else ()
+    form = next(iter(given), rule.main)
+    left = _MADE_WITH if not typed else _MADE_WITH[2:]
+    if rule.choose is not None or rule.main.condition or form.to is None or "self" in form.template.params:
         return ""
-    taken = [p for p in form.signature.params if p.name not in _MADE_WITH]
-    lost = {p.name for p in taken} - form.template.params - set(form.drop)
+    taken = [p for p in form.signature.params if p.name not in left]
+    lost = {p.name for p in taken} - form.template.params - {*form.drop, "device"}
     if lost or not taken or any(p.variadic or p.keyword_only for p in taken) or form.tier is not Tier.EXACT:
         return ""
     heads = [p.name if p.default is None else f"{p.name}={p.default}" for p in taken]
@@ -250,15 +254,18 @@ def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
     except BindError as error:
         return refused(rule, MISFIT, str(error))
     use = Use(binding, facts)
-    if any(bound.positional for _, bound in binding.all()):
+    placed = any(bound.positional for _, bound in binding.all())
+    if placed or facts.called_with_more(rule.name, form.signature):
+        whole = full_value(rule, typed=facts.called_with_type(rule.name, form.signature))
+        if whole:
+            return _of_whole(rule, whole, inner_updated)
+    if placed:
         return refused(rule, VALUE, "positional arguments in a partial", "give them by keyword")
     function = not rule.partial and not rule.name.rpartition(".")[2][:1].isupper()
     if function and next((f for f in rule.forms if use.holds(f.condition)), form) is not form:
         return refused(rule, VALUE, "its MindSpore form goes by what it is given")
     filled = fill_call(rule, form, use, None, inner_updated)
     if rule.partial and filled.node is not None:
-        if rule.full and facts.called_with_more(rule.name, form.signature):
-            return _of_whole(rule, inner_updated)
         return replace(filled, returns="function")
     if filled.node is None or not isinstance(filled.node, cst.Call):
         return filled
@@ -269,10 +276,10 @@ def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
     return Outcome(node, filled.findings, filled.needs, "function")
 
 
-def _of_whole(rule: Rule, given: cst.Call) -> Outcome:
+def _of_whole(rule: Rule, whole: str, given: cst.Call) -> Outcome:
     """`partial(nn.Conv2d, kernel_size=3)` that is called with more: it goes on taking torch's arguments."""
-    parsed = template.parse(rule.full)
-    found = Finding(RENAMED, Tier.EXACT, rule.name, f"{rule.full}: it is called with arguments of torch's")
+    parsed = template.parse(whole)
+    found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it is called with arguments of torch's")
     root = parsed.root.deep_clone()
     head = [arg.value for arg in root.args] if isinstance(root, cst.Call) else [root]  # a partial of its own
     rest = [*(cst.Arg(value) for value in head[1:]), *given.args]

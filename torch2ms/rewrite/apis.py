@@ -8,7 +8,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.sharing import CONTAINERS
 from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import parenthesised
-from torch2ms.analysis.syntax.tree import changed, constant
+from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.stars import bound_once
@@ -26,6 +26,7 @@ from torch2ms.rewrite.translation import Translation
 
 ANNOTATED = {"torch.nn": "nn", "torch.nn.functional": "ops", "torch.optim": "optim"}  # `def mlp(sizes, act: nn = None)`
 UNFIT = {"T2M603", "T2M605"}
+_FIELDS = ("dataclass", "NamedTuple", "Enum")  # whose classes are no home of methods
 
 
 def spelled(node: cst.BaseExpression, name: str, module: ModuleInfo) -> bool:
@@ -177,7 +178,23 @@ def used(
             return left
         plain = isinstance(outcome.node, (cst.Name, cst.Attribute, cst.Tuple))
         return work.take(outcome if named.node is None and plain else named, left)
-    return work.take(findable(rule, outcome, work.project), left)
+    return unbound(original, work.take(findable(rule, outcome, work.project), left), rule, work)
+
+
+def unbound(
+    original: cst.BaseExpression, made: cst.BaseExpression, rule: Rule, work: Translation
+) -> cst.BaseExpression:
+    """`act = torch.tanh` in the body of a class: a builtin takes no `self`, a function of Python would."""
+    stmt = work.stmt
+    if stmt is None or not isinstance(stmt.node, (cst.Assign, cst.AnnAssign)) or stmt.node.value is not original:
+        return made
+    owner = stmt.block.scope.node
+    if not isinstance(owner, cst.ClassDef) or not rule.name.rpartition(".")[2][:1].islower() or rule.attribute:
+        return made
+    read = [*(d.decorator for d in owner.decorators), *(base.value for base in owner.bases)]
+    if any(word in code(node) for node in read for word in _FIELDS):
+        return made
+    return cst.Call(cst.Name("staticmethod"), [cst.Arg(made.with_changes(lpar=(), rpar=()))])
 
 
 def _is_attribute(rule: Rule) -> bool:

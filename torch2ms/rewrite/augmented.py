@@ -29,6 +29,7 @@ from torch2ms.rewrite.writer import Writer
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
              cst.DivideAssign: ("", "/")}  # fmt: skip
+_ORDER = (cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.GreaterThanEqual)
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
 
 
@@ -260,8 +261,13 @@ def _of_others(module: ModuleInfo, value: Value) -> bool:
 
 
 def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
-    """The name is a number: a layer has so many features, a loop so many turns, or a part of a sequence ends there."""
+    """The name is a number: a layer has so many features, a loop so many turns, a part of a sequence ends there, it
+    begins as 2, or a branch goes by how large it is."""
     for stmt in scope.body.walk():
+        if name in stmt.defs and type(stmt.node) is cst.Assign and _is_size(stmt.node.value):
+            return True
+        if type(stmt.node) in (cst.If, cst.While) and any(name in _ordered(n) for n in stmt.nodes):
+            return True
         if any(_measures(call, module) for call in stmt.calls if any(dotted(a.value) == name for a in call.args)):
             return True
         if name in stmt.uses and any(dotted(bound) == name for n in stmt.nodes for bound in _bounds(n)):
@@ -293,6 +299,19 @@ def _measures(call: cst.Call, module: ModuleInfo) -> bool:
     made = func.name
     layer = func.kind != "module" and made.startswith("torch.nn.") and made.rpartition(".")[2][:1].isupper()
     return dotted(call.func) == "range" or layer and made not in ("torch.nn.Parameter", "torch.nn.ParameterList")
+
+
+def _is_size(node: cst.BaseExpression) -> bool:
+    """A whole number with which no sum and no product begins."""
+    value = constant(node)
+    return type(value) is int and value > 1
+
+
+def _ordered(node: cst.CSTNode) -> list[str]:
+    """What a comparison calls larger or smaller."""
+    if type(node) is not cst.Comparison or not isinstance(node.comparisons[0].operator, _ORDER):
+        return []
+    return [dotted(part) for part in (node.left, *(c.comparator for c in node.comparisons))]
 
 
 def _bounds(node: cst.CSTNode) -> list[cst.BaseExpression]:

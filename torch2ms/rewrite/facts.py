@@ -352,6 +352,10 @@ class ModuleFacts(Facts):
         """Whether the project calls what may be this class or function with arguments it could leave out."""
         return held_calls(self.project).exceed(name, signature)
 
+    def called_with_type(self, name: str, signature: Signature) -> bool:
+        """Whether a device or an element type may be among those: `norm(width, **options)`."""
+        return held_calls(self.project).typed(name, signature)
+
     def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
         """How many arguments the project gives what may be this function by place, and which by name."""
         return held_calls(self.project).shape(name, signatures)

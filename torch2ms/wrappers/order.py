@@ -90,8 +90,8 @@ from torch2ms.wrappers.written_back import written_back
 
 # names and calls of torch as torch spells them, and calls that show what they give
 SPELLINGS: tuple[Pass, ...] = (
+    supplied,  # before others import what a stand-in would have been
     reexported,
-    supplied,
     rearranged,
     cast_inside,
     starred,

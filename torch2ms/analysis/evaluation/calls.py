@@ -41,6 +41,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
+    EITHER,
     GIVEN,
     NO_DEPS,
     NOT_RUN,
@@ -234,6 +235,9 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
         learn(func.value, ev)
         return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
+    if receiver.name == EITHER and not hasattr(0.0, name) and name not in torchapi.HOST:  # no number has such a method
+        ev.memo[id(func.value)] = tensor = replace(receiver, kind="tensor", name="", likely=True)
+        return tensor_method(name, tensor, given.deps, given.args)
     if name in ("item", "tolist"):  # numbers, whatever it is: a graph ends there
         return Value(torchapi.HOST[name])
     if name == "sample" and unknown and REPLAY.search(place):

@@ -39,7 +39,9 @@ TENSOR_METHODS = {
     "index_copy_", "data_ptr", "register_hook", "detach_", "is_contiguous", "repeat_interleave", "erf", "rsqrt", "t",
     "lerp_", "pow_", "sqrt_", "rsqrt_", "abs_", "neg_", "exp_", "log_", "clamp_min_", "clamp_max_", "masked_scatter_",
     "flip", "roll", "renorm", "fill_diagonal_", "kthvalue", "logcumsumexp", "index_add", "index_copy", "index_fill",
-    "index_put", "index_put_", "scatter_add", "scatter_reduce", "masked_scatter",
+    "index_put", "index_put_", "scatter_add", "scatter_reduce", "masked_scatter", "diag", "diag_embed", "diagflat",
+    "amax", "amin", "aminmax", "baddbmm", "addbmm", "addmv", "addcmul", "addcdiv", "mv", "lerp", "movedim", "logaddexp",
+    "unique_consecutive", "take_along_dim", "logit", "erfinv", "addr", "rot90", "nansum", "nanmean",
     "scatter_add_", "bernoulli_", "exponential_", "relu_", "sigmoid_", "tanh_", "floor_", "round_", "reciprocal_",
 }  # fmt: skip
 MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well

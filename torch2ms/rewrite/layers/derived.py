@@ -14,7 +14,8 @@ from torch2ms.rewrite.translation import Translation
 
 SHAPES = ("batch_shape", "event_shape", "expand", "_extended_shape", "_batch_shape", "_event_shape")
 DISTRIBUTIONS = frozenset({"torch.distributions.Distribution", "torch.distributions.distribution.Distribution"})
-SWITCHES = ("elementwise_affine", "bias")  # arguments that decide which weights there are
+SWITCHES = ("elementwise_affine", "bias", "track_running_stats")  # arguments that decide what a layer has
+BATCHES = "num_batches_tracked"  # what no normalisation of MindSpore has
 _NO_LAYERS = ("Module", "Sequential", "ModuleList", "ModuleDict")  # their arguments stay what they are
 
 
@@ -46,7 +47,7 @@ def own_base(rule: Rule, cls: ClassInfo, work: Translation) -> str:
     if init is None:
         return rule.hidden if _handed_on(cls, work) else ""
     calls = (call for s in init.scope.body.walk() for call in s.calls)
-    switched = any(_of_layer(call) and _switched(call) for call in calls)
+    switched = any(_of_layer(call) and _switched(call) for call in calls) or counts(cls)
     return rule.hidden if switched else ""
 
 
@@ -59,6 +60,13 @@ def _with_its_arguments(rule: Rule, cls: ClassInfo, work: Translation) -> str:
     node = apply_call(rule, calls[0], calls[0], work.facts).node
     name = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) else ""
     return name if name[:1].isupper() else ""
+
+
+def counts(cls: ClassInfo) -> bool:
+    """A forward of its own counts the batches that a normalisation has seen."""
+    method = cls.methods.get("forward")
+    stmts = method.scope.body.walk() if method is not None and cls.module.has(BATCHES) else ()
+    return any(f"self.{BATCHES}" in stmt.uses for stmt in stmts)
 
 
 def _handed_on(cls: ClassInfo, work: Translation) -> bool:

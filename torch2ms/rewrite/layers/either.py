@@ -9,9 +9,11 @@ import re
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.guess import of_settings
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
+from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
 NAMES = {"weight": ("weight", "gamma", "embedding_table"), "bias": ("bias", "beta")}
@@ -19,30 +21,55 @@ WHY = "layers of MindSpore have it under several names"
 
 
 def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
-    """`hasattr(m, "weight")` of a layer of any kind."""
-    if dotted(original.func) != "hasattr" or len(original.args) != 2:
+    """`hasattr(m, "weight")` of a layer of any kind, and `getattr(m, "weight", None)`."""
+    question, given = dotted(original.func), len(original.args)
+    if (question, given) not in (("hasattr", 2), ("getattr", 3)):
         return None
     name = constant(original.args[1].value)
-    if not isinstance(name, str) or not _any_kind(work.module.value(original.args[0].value), name, work):
+    receiver = work.module.value(original.args[0].value)
+    if not isinstance(name, str) or not _any_kind(receiver, name, work, unseen=question == "getattr"):
         return None
-    work.tell("T2M505", f"Module.{name}", WHY)
     layer = code(updated.args[0].value)
+    place = dotted(original.args[0].value)
+    if receiver.kind == "unknown" and (not place or of_settings(f"{place}.")):
+        return None
+    _tell(receiver, name, work)
+    if question == "getattr":
+        return _first_of(layer, name, code(updated.args[2].value), receiver, work)
     return cst.parse_expression(f"any(hasattr({layer}, name) for name in {NAMES[name]!r})")
 
 
 def read(receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
     """`m.weight` where the module asks whether `m` has one."""
     name, layer = original.attr.value, dotted(original.value)
-    if not layer or not _any_kind(receiver, name, work):
+    if not layer or not _any_kind(receiver, name, work, unseen=True):
         return updated
-    if not re.search(rf"hasattr\({re.escape(layer)}, *['\"]{name}['\"]\)", work.module.source):
+    question = "(?:hasattr|getattr)" if receiver.kind == "module" else "getattr"
+    if not re.search(rf"{question}\({re.escape(layer)}, *['\"]{name}['\"][,)]", work.module.source):
         return updated
-    work.tell("T2M505", f"Module.{name}", WHY)
-    made = "None"
-    for other in reversed(NAMES[name]):
-        made = f'getattr({code(updated.value)}, "{other}", {made})'
-    return cst.parse_expression(made)
+    _tell(receiver, name, work)
+    return _first_of(code(updated.value), name, "None", receiver, work)
 
 
-def _any_kind(receiver: Value, name: str, work: Translation) -> bool:
-    return receiver.kind == "module" and not receiver.name and name in NAMES and work.project.renames
+def _tell(receiver: Value, name: str, work: Translation) -> None:
+    unseen = receiver.kind == "unknown"
+    why = f"{WHY}; assumed: it is one of them" if unseen else WHY
+    work.notes.findings.append(Finding("T2M505", Tier.ASSUMED if unseen else Tier.EXACT, f"Module.{name}", why))
+
+
+def _first_of(layer: str, name: str, default: str, receiver: Value, work: Translation) -> cst.BaseExpression:
+    """The attribute under the first name that the layer has; what is not seen has others only if it is a layer."""
+    own, *others = NAMES[name]
+    made = default
+    for other in reversed(others):
+        made = f'getattr({layer}, "{other}", {made})'
+    if receiver.kind == "unknown":
+        work.notes.needs.add("nn")
+        made = f"{made} if isinstance({layer}, {work.alias('nn')}.Cell) else {default}"
+    return cst.parse_expression(f'getattr({layer}, "{own}", {made})')
+
+
+def _any_kind(receiver: Value, name: str, work: Translation, unseen: bool = False) -> bool:
+    """A layer, or with `unseen` what may be one: a part of a module that a caller chose the class of."""
+    layer = receiver.kind == "module" or unseen and receiver.kind == "unknown"
+    return layer and not receiver.name and name in NAMES and work.project.renames

@@ -63,6 +63,11 @@ class HeldCalls:
             self.answers[name, signature] = any(call.exceeds(name, signature) for call in self.calls)
         return self.answers[name, signature]
 
+    def typed(self, name: str, signature: Signature) -> bool:
+        """Whether a device or an element type may be among the arguments of what may be this class."""
+        asking = (call for call in self.calls if call.spread or call.keywords & {"device", "dtype"})
+        return any(call.exceeds(name, signature) for call in asking)
+
     def shape(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
         """What all calls of what may be this function give it; None where they differ, or one is not seen whole."""
         known = [call for call in self.calls if name in call.names]

@@ -18,7 +18,7 @@ from torch2ms.api.rules import Rule
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.class_names import class_name
-from torch2ms.rewrite.layers.derived import base_layer
+from torch2ms.rewrite.layers.derived import BATCHES, base_layer, counts
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.lists import is_weight, own_parameters
 from torch2ms.rewrite.positions import Positions
@@ -97,7 +97,7 @@ def attribute(
         work.refuse("T2M605", f"torch.nn.Module.{attr}", why, "ask for its class with isinstance")
         return updated
     if name and (rule := work.rules.find(name)) is not None:
-        if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:
+        if stored and name.startswith("torch.nn.") and rule.returns in PLAIN and not _computes(receiver, work):
             why = "a cell of MindSpore reads its arguments once, when it is made"
             work.refuse("T2M605", name, why, "make the layer anew")
             return updated
@@ -198,9 +198,25 @@ def _unwritten(receiver: Value, attr: str, name: str, work: Translation) -> bool
 def _inherited(receiver: Value, attr: str, work: Translation) -> str:
     """The name of an attribute that a class of the project has from a layer of torch."""
     cls = work.class_of(receiver) if receiver.kind == "module" else None
-    if cls is None or cls.attr(attr) is not None or cls.method(attr) is not None:
+    if cls is None or cls.method(attr) is not None or base_layer(cls, work) is None:
         return ""
-    return f"{cls.torch_base}.{attr}" if base_layer(cls, work) is not None else ""
+    if attr == BATCHES and counts(cls):
+        return ""
+    name = f"{cls.torch_base}.{attr}"
+    return name if cls.attr(attr) is None or _renamed(name, attr, work) else ""
+
+
+def _renamed(name: str, attr: str, work: Translation) -> bool:
+    """What torch's layer reads under one name, MindSpore's reads under another: a class that sets it sets that."""
+    rule = work.rules.find(name)
+    to = rule.main.to if rule is not None else None
+    return to is not None and _PLACE.fullmatch(to) is not None and to != f"{{self}}.{attr}"
+
+
+def _computes(receiver: Value, work: Translation) -> bool:
+    """The class has a forward of its own, which reads its attributes each time."""
+    cls = work.class_of(receiver)
+    return cls is not None and cls.method("forward") is not None
 
 
 def _lost_argument(receiver: Value, attr: str, work: Translation) -> bool:
@@ -229,6 +245,7 @@ def _keeps_module(cls: ClassInfo) -> bool:
     return cls.attr("module") is not None or cls.method("module") is not None
 
 
+_PLACE = re.compile(r"\{self\}\.\w+")
 _ASKED = re.compile(r"\.requires_grad_\((?:requires_grad=)?(True|False|)\)$")
 _PATCHED = re.compile(r"\.forward *=[^=]")
 

@@ -245,7 +245,9 @@ def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: M
     if value.rank is None or value.likely:
         if named and place == 0:
             return "{1}.reshape(())"
+        strided = isinstance(target.slice[0].slice, cst.Slice) and target.slice[0].slice.step is not None
         again = isinstance(stored, (cst.Name, cst.Attribute)) and len(target.slice) == place == 1
+        again = again and not (value.likely and strided)  # `W.view(-1)[::n + 1] = weight`: a number, more often
         return "{1}.reshape({1}.shape[-1:])" if again else ""
     surplus = value.rank - place
     held = "{1}" if atomic(stored) else "({1})"

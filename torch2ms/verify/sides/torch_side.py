@@ -205,8 +205,10 @@ class TorchSide:
             for name, value in module.named_buffers()
             if not name.endswith("num_batches_tracked")
         }
+        known = {id(value) for value in held.values()}  # of a class that is derived from a layer: they are its layer's
         for identity, module in self.owned.modules:
-            held.update({f"{identity}.{name}": value for name, value in _own_buffers(module).items()})
+            own = ((name, value) for name, value in _own_buffers(module).items() if id(value) not in known)
+            held.update({f"{identity}.{name}": value for name, value in own})
         return {uid: self.trace.sample(to_array(value)) for uid, value in held.items()}
 
     def _display(self, module: Any, name: str) -> str:
