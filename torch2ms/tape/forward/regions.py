@@ -330,7 +330,7 @@ class Finder:
         cut: set[str] = set()
         whole: set[str] = set()
         for inner in stmt.walk():
-            ends = cut_off(inner, self.module) if stmt.blocks and not inner.blocks else set()
+            ends = cut_off(inner, self.module) if not inner.blocks else set()
             cut |= ends
             whole |= inner.uses - ends
             changed = {m for m in inner.muts if root(m) not in self.module.imports.table}  # torch.zeros(2).fill_(1)

@@ -108,7 +108,7 @@ def graphless(call: cst.Call, module: ModuleInfo) -> bool:
         graph = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "create_graph"]
         plain = all(a.keyword is not None for a in call.args[4:]) and not any(a.star for a in call.args)
         return plain and (not graph or constant(graph[0]) is False)
-    return name == "len"
+    return name in ("len", "torch.from_numpy") or name.startswith("numpy.")  # arrays have no graphs
 
 
 def lasting(stmt: Stmt) -> dict[str, list[Value]]:
