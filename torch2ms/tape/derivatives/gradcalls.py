@@ -28,7 +28,6 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.tape.plan import Plan
 
-
 WEIGHTS = ("module_param", "parameter")  # names of values that are Parameters in the output as well
 
 
