@@ -239,7 +239,8 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
     return Outcome(node, (finding_of(rule, form, node),), needs(form.template), form.returns)
 
 
-_BY_NAME = re.compile(r"named\('\w+'\)(?: or named\('\w+'\))*")  # conditions that ask for keywords alone
+# conditions that do not hold without a keyword
+_BY_NAME = re.compile(r"named\('\w+'\)(?: or named\('\w+'\))*(?: and (?:(?! or ).)*)?")
 
 
 def _method_of_self(form: Form) -> str:

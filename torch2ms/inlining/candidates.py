@@ -161,7 +161,7 @@ def plain(
     if not isinstance(node, cst.FunctionDef) or not isinstance(node.body, cst.IndentedBlock):
         return None
     params = node.params
-    if node.asynchronous or params.star_kwarg is not None or isinstance(params.star_arg, cst.Param):
+    if node.asynchronous or params.star_kwarg is not None:
         return None
     if any(dotted(d.decorator) != "staticmethod" for d in node.decorators) or info.scope.children or info.scope.off:
         return None
@@ -326,16 +326,25 @@ def arguments(made: Candidate, call: cst.Call) -> dict[str, cst.BaseExpression] 
         if (called := receiver(made, call)) is not None:
             bound[positional[0].name.value] = called
         positional = positional[1:]
-    free = iter(positional)
+    free, rest = iter(positional), []
     for arg in call.args:
-        if arg.star:
-            return None
         if arg.keyword is not None:
             bound[arg.keyword.value] = arg.value
-        elif (param := next(free, None)) is not None:
-            bound[param.name.value] = arg.value
-        else:
+        elif (param := next(free, None)) is None:
+            rest.append(arg)
+        elif arg.star:
             return None
+        else:
+            bound[param.name.value] = arg.value
+    if isinstance(params.star_arg, cst.Param):
+        named.append(params.star_arg)
+        gathered = _together(rest) if params.star_arg.name.value not in made.rebound else None
+        asked = any(name_called(c) in ("isinstance", "type") for s in made.info.scope.body.walk() for c in s.calls)
+        if gathered is None or asked and type(gathered) is not cst.Tuple:  # a list, spread out, comes as a tuple
+            return None
+        bound[params.star_arg.name.value] = gathered
+    elif rest:
+        return None
     for param in named:
         name = param.name.value
         if name not in bound:
@@ -343,6 +352,18 @@ def arguments(made: Candidate, call: cst.Call) -> dict[str, cst.BaseExpression] 
                 return None
             bound[name] = param.default
     return bound if set(bound) <= {p.name.value for p in named} else None
+
+
+def _together(rest: list[cst.Arg]) -> cst.BaseExpression | None:
+    """What `*args` holds: a tuple of the arguments, or what they are spread from; None where that is not seen."""
+    if len(rest) == 1 and rest[0].star == "*" and dotted(rest[0].value):
+        return rest[0].value
+    elements: list[cst.BaseElement] = []
+    for arg in rest:
+        if arg.star and type(arg.value) is not cst.Tuple:
+            return None
+        elements += arg.value.elements if arg.star else [cst.Element(arg.value)]  # type: ignore[attr-defined]
+    return cst.Tuple(elements)
 
 
 def receiver(made: Candidate, call: cst.Call) -> cst.BaseExpression | None:

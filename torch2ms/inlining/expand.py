@@ -158,7 +158,7 @@ class Inliner(Suites):
         }
         above: list[cst.BaseStatement] = []
         for name, value in bound.items():
-            if simple(value) and name not in made.rebound and not made.changes(value):
+            if (simple(value) or _names_alone(value)) and name not in made.rebound and not made.changes(value):
                 texts[name] = value
             elif made.mentions(name, bound) == 1 and name not in made.rebound and _of_names(value):
                 texts[name] = value if value.lpar else _in_parentheses(value)
@@ -234,6 +234,11 @@ def _along(made: Candidate) -> set[str]:
 def _bare(line: cst.BaseStatement) -> cst.BaseStatement:
     """A condition needs no parentheses."""
     return line.with_changes(test=line.test.with_changes(lpar=[], rpar=[])) if type(line) is cst.If else line
+
+
+def _names_alone(node: cst.BaseExpression) -> bool:
+    """`(x, y)`, which is the same wherever it is written."""
+    return type(node) is cst.Tuple and all(type(e) is cst.Element and type(e.value) is cst.Name for e in node.elements)
 
 
 def _of_names(node: cst.BaseExpression) -> bool:

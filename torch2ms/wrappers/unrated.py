@@ -1,4 +1,4 @@
-"""Optimizers of the project that make their learning rates themselves: `Adafactor(params, lr=None)`.
+"""Optimizers of the project that make their learning rates themselves, or have none: `Adafactor(params, lr=None)`.
 
 MindSpore's optimizers have a rate from the beginning, a Parameter: it is zero until the step writes one.
 """
@@ -20,6 +20,7 @@ from torch2ms.wrappers.passes import each_module
 NONE = re.compile(r"\blr\b[^=,()\n]*=\s*None\b")
 WRITTEN = re.compile(r"""\[\s*["']lr["']\s*\]\s*=[^=]""")
 ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b|\blr\w*\s+is\b""")  # for None, under a name of its own as well
+READ = re.compile(r"""\[\s*["']lr["']\s*\]|\bget\(\s*["']lr["']|\*\*\s*\w*group""")  # groups are handed on whole, too
 WHY = "MindSpore's optimizers have a rate from the beginning: zero, until the step writes it"
 
 
@@ -33,11 +34,13 @@ def unrated(module: ModuleInfo, _: Project) -> Plain | None:
 
 
 def _rates(cls: ClassInfo) -> list[cst.CSTNode]:
-    """What gives `lr` its place among the defaults, where it may be None and the class writes it without asking."""
+    """What gives `lr` its place among the defaults, where it may be None and the class writes it without asking, or
+    never looks at it, as A2Grad has it."""
     init = cls.methods.get("__init__")
     if cls.kind != "optimizer" or init is None:
         return []
-    if asks(cls.scope) or not WRITTEN.search(code(cls.scope.node)):
+    text = code(cls.scope.node)
+    if asks(cls.scope) or READ.search(text) and not WRITTEN.search(text):
         return []
     node = init.scope.node
     assert isinstance(node, cst.FunctionDef)

@@ -28,6 +28,8 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.tape.plan import Plan
 
+WEIGHTS = ("module_param", "parameter")  # names of values that are Parameters in the output as well
+
 
 class Compiled(Protocol):
     """The gradients of a scope that gave way to calls of compiled functions."""
@@ -237,9 +239,11 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     held = value.items if value.kind in ("list", "tuple") else None
     if value.kind == "params" or (value.kind == "list" and value.name in ("of param", "of parameter")):
         return GradCall(event, [], inputs, whole, first)
-    if held and all(i.kind == "param" or i.name in ("module_param", "parameter") or _trained(i, module) for i in held):
+    if held and all(i.kind == "param" or i.name in WEIGHTS or _trained(i, module) for i in held):
         return GradCall(event, [], inputs, whole, first)
     name = dotted(inputs)
+    if value.kind == "param" and (leaf := _leaf_among(value, event, module)):
+        return f"`{name}` stands for `{leaf}` and others in turn, which are no weights"
     if _is_weight(inputs, module) and (name or isinstance(inputs, cst.Attribute)):
         return GradCall(event, [], cst.List([cst.Element(inputs)]), whole, first)
     if not name or "." in name and not attributes:
@@ -270,6 +274,15 @@ def _mixed(node: cst.BaseExpression, module: ModuleInfo) -> tuple[list[str], cst
     return (names, weights) if listed and plain and len(set(names)) == len(names) else None
 
 
+def _leaf_among(value: Value, event: Event, module: ModuleInfo) -> str:
+    """A tensor that no optimizer updates, among those of which a loop takes one at a time; "" if there is none."""
+    if value.place:
+        return ""
+    made = {p: v for s in event.stmt.block.scope.body.walk() for p, v in s.out.items() if p in value.deps}
+    leaves = (p for p, v in sorted(made.items()) if v.leaf and v.kind == "tensor" and v.name not in WEIGHTS)
+    return next((p for p in leaves if p not in module.weights), "")
+
+
 def _trained(value: Value, module: ModuleInfo) -> bool:
     """A leaf that a class of the project has and an optimizer updates: it becomes a Parameter where it is made."""
     place, _, name = value.place.rpartition(".")
@@ -279,7 +292,7 @@ def _trained(value: Value, module: ModuleInfo) -> bool:
 def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """A Parameter in the output as well: it is differentiated as a weight."""
     value = module.value(node)
-    if value.kind == "param" or value.name in ("module_param", "parameter") or _trained(value, module):
+    if value.kind == "param" or value.name in WEIGHTS or _trained(value, module):
         return True
     owned = type(node) is cst.Attribute and module.value(node.value).kind == "module"
     return owned and node.attr.value in ("weight", "bias")  # type: ignore[attr-defined]

@@ -26,6 +26,7 @@ from torch2ms.tape.forward.steps import (
     changed_before,
     cotangents_of,
     cut_off,
+    graphless,
     is_called,
     lasting,
     made_by,
@@ -62,6 +63,7 @@ class Finder:
         self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
         self.callers: dict[str, list[Stmt]] = {}  # by name, the statements that call what it holds: no tensor
         self.captured = captured(module)
+        self.arrays = module.has("from_numpy(") or "numpy" in module.imports.table.values()  # it may make some
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
         self.units: list[set[int]] = []  # ids of statements that gave way to one call: none goes in without the others
@@ -330,7 +332,8 @@ class Finder:
         cut: set[str] = set()
         whole: set[str] = set()
         for inner in stmt.walk():
-            ends = cut_off(inner, self.module) if stmt.blocks and not inner.blocks else set()
+            asked = stmt.blocks or self.arrays and any(graphless(c, self.module) for c in inner.calls)
+            ends = cut_off(inner, self.module) if asked and not inner.blocks else set()
             cut |= ends
             whole |= inner.uses - ends
             changed = {m for m in inner.muts if root(m) not in self.module.imports.table}  # torch.zeros(2).fill_(1)

@@ -17,6 +17,8 @@ from torch2ms.tape.ledger.event import Event
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
 SHOWING = {"torch.from_numpy", "torch.as_tensor", "torch.asarray"}  # tensors in the memory of arrays
+# what makes arrays, or tensors of arrays; `np.reshape(x, n)` is a method of the tensor, with its graph
+ARRAYS = {"torch.from_numpy", "numpy.array", "numpy.asarray", "numpy.ascontiguousarray"}
 MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
@@ -108,7 +110,7 @@ def graphless(call: cst.Call, module: ModuleInfo) -> bool:
         graph = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "create_graph"]
         plain = all(a.keyword is not None for a in call.args[4:]) and not any(a.star for a in call.args)
         return plain and (not graph or constant(graph[0]) is False)
-    return name == "len"
+    return name == "len" or name in ARRAYS
 
 
 def lasting(stmt: Stmt) -> dict[str, list[Value]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import FunctionInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import resolved
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.names import name_called
+from torch2ms.analysis.syntax.names import name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Records
@@ -46,8 +46,9 @@ def _from(begun: list[FunctionInfo], named: dict[str, list[FunctionInfo]], proje
     found: dict[Scope, FunctionInfo] = {}
     waiting = list(begun)
     while waiting:
-        for call in (c for s in waiting.pop().scope.body.walk() for c in s.calls):
-            for info in _reached(call, named, project):
+        caller = waiting.pop()
+        for call in (c for s in caller.scope.body.walk() for c in s.calls):
+            for info in _reached(call, caller.module, named, project):
                 if info.scope not in found:
                     found[info.scope] = info
                     waiting.append(info)
@@ -59,7 +60,17 @@ def _records(info: FunctionInfo) -> bool:
     return any(isinstance(node, cst.Name) and node.value in ENABLING for node in descend(info.scope.node))
 
 
-def _reached(call: cst.Call, named: dict[str, list[FunctionInfo]], project: Project) -> list[FunctionInfo]:
-    """The functions of the project that a call may be of: the one that it is seen to reach, or all of its name."""
+def _reached(
+    call: cst.Call, module: ModuleInfo, named: dict[str, list[FunctionInfo]], project: Project
+) -> list[FunctionInfo]:
+    """The functions of the project that a call may be of: the one that it is seen to reach, or all of its name.
+
+    Neither `torch.sum(x)` nor `grad.sum()` is one of them, whatever they are called.
+    """
     known = resolved(project).get(id(call))
-    return [known] if known is not None else named.get(name_called(call), [])
+    if known is not None:
+        return [known]
+    others = qualified(call.func, module.imports).startswith(("torch.", "numpy.", "math."))
+    if others or type(call.func) is cst.Attribute and module.value(call.func.value).kind == "tensor":
+        return []
+    return named.get(name_called(call), [])

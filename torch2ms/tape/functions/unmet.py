@@ -1,4 +1,5 @@
-"""Backward calls whose gradients nobody finds: every function that uses gradients clears or makes them first.
+"""Backward calls whose gradients nobody finds: every function that uses gradients clears or makes them first, and no
+hook waits for them on their way.
 
 CUT goes backward once to let its networks be initialised, in a method that has no step; what that fills is cleared
 before the first step.
@@ -18,6 +19,7 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.functions.reach import Known, Reach
 from torch2ms.tape.functions.within import by_attribute, reachable
 from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
@@ -30,7 +32,7 @@ def unmet(records: Mapping[int, Records], known: Known) -> set[int]:
     project = known.project
     idle = [r for r in records.values() if r.scope.is_function and not any(f.kind in USES for f in r.events)]
     lost = [(e, r) for r in idle for e in r.events if e.kind == "backward" and not r.takers(e)]
-    if not lost or any(_meets(r) for r in records.values()):
+    if not lost or any(has_hooks(m) for m in project.modules.values()) or any(_meets(r) for r in records.values()):
         return set()
     unseen = {id(r.scope) for e, r in lost if not _known(r.root_deps(e), r, project, records)}
     lost = [(e, r) for e, r in lost if id(r.scope) not in unseen]
