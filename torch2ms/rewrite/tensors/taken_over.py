@@ -18,6 +18,7 @@ from torch2ms.rewrite.translation import Translation
 DRAWS = re.compile(r"rand|normal|bernoulli|multinomial|poisson|drop|gumbel|rrelu")
 FUNCTIONS: dict[type, str] = {cst.Multiply: "mul", cst.Add: "add", cst.Subtract: "sub", cst.Divide: "div"}
 TURNING = (cst.Multiply, cst.Add)
+REGROUPED = (cst.FloorDivide, cst.Modulo, cst.MatrixMultiply)  # as tight as a product, and no part of one
 BINDING = (cst.NamedExpr, cst.Await, cst.Yield)  # what happens in a certain order without a call
 
 
@@ -57,8 +58,9 @@ def _perhaps(node: cst.BinaryOperation, left: Value, right: Value, work: Transla
         return right.kind in ("tensor", "param", "unknown") and _of_weights(right)
     if not _no_setting(node.left):
         return False
-    return right.kind in ("tensor", "param") and bool(right.deps) or _weighs_a_term(node, work) or (
-        right.kind == "unknown" and _of_weights(right))  # fmt: skip
+    if right.kind in ("tensor", "param"):  # in cells, of `*args` whose calls are not seen, it is of who knows what
+        return bool(right.deps) or work.in_cell and work.facts.recorded and not right.likely
+    return _weighs_a_term(node, work) or right.kind == "unknown" and _of_weights(right)
 
 
 def _of_weights(value: Value) -> bool:
@@ -84,7 +86,9 @@ def _turned(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: T
         return cst.Call(cst.parse_expression(f"{work.alias('ops')}.{function}"), sides)
     bare = isinstance(updated.right, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or updated.right.lpar
     first = updated.right if bare else parenthesised(updated.right)
-    return updated.with_changes(left=first, right=updated.left)
+    other = updated.left  # `epoch % 2 * loss`
+    bound = isinstance(other, cst.BinaryOperation) and isinstance(other.operator, REGROUPED)
+    return updated.with_changes(left=first, right=parenthesised(other) if bound else other)
 
 
 def _in_any_order(node: cst.BinaryOperation, work: Translation) -> bool:
