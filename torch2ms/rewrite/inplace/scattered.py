@@ -17,7 +17,6 @@ from torch2ms.rewrite.naming import unused
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
-
 ITSELF = {"data", "requires_grad_"}  # no tensor of its own in MindSpore
 
 

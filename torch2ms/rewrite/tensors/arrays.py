@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, Project
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.operands import parenthesised
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.tensors import taken_over

@@ -275,8 +275,8 @@ class _Forward:
                     for name in sorted(missing):
                         moves = changes(test, stmt, info, given, self.cls, self.project)
                         once = not moves and one_item(test, stmt)
-                        inner = f"{place}.{name}" if name else place
-                        yield Skipped(inner, code(test), moves, self.naming(name), once=once)
+                        part = f"{place}.{name}" if name else place
+                        yield Skipped(part, code(test), moves, self.naming(name), once=once)
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
