@@ -159,7 +159,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 def diag(x, diagonal=0):
     if x.ndim == 2:
-        return x.diagonal(diagonal)
+        return x.diagonal(diagonal).copy()  # no view
     above, below = max(diagonal, 0), max(-diagonal, 0)
     return ops.pad(ops.diag(x), (above, below, below, above)) if diagonal else ops.diag(x)
 

@@ -117,7 +117,7 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
     if number is not None and not event.lifted:  # gradients that are only looked at move nothing
         mine = [(o, [e for e in steps if concerns(e, o, records.owners)]) for o in wanted]
         wanted = [o for o, own in mine if not own or any(n == number for e in own for n, _ in records.held(e, o))]
-    left = [*left_out_at_times(event, region, wanted, *around)]
+    left = [*left_out_at_times(event, region, wanted, steps, *around)]
     left += left_out_of_networks(event, region, wanted, steps, *around)
     idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}
     region.idle = {p: why for p, why in idle.items() if not any(p.startswith((f"{o}.", f"{o}[")) for o in idle if o)}

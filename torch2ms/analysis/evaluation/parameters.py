@@ -109,7 +109,7 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return replace(guessed, deps=own, likely=True)
     if literal:
         return Value(literal, likely=True)
-    if param.default is not None and (given := info.module.value(param.default)).kind == "tensor":
+    if param.default is not None and (given := info.module.value(param.default)).kind in ("tensor", "numpy"):
         return replace(given, place=name, deps=own, likely=True)
     if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
         return Value("tensor", place=name, deps=own, likely=True)

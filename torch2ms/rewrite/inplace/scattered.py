@@ -12,36 +12,104 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.inplace import seen, views
+from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.naming import unused
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
+
+ITSELF = {"data", "requires_grad_"}  # no tensor of its own in MindSpore
 
 
 def scattered(
     stmt: Stmt, target: cst.BaseAssignTargetExpression, given: cst.BaseExpression, writer: Writer, symbol: str = "="
 ) -> list[cst.BaseStatement] | None:
     """The lines of such a write, None where it is none."""
-    if writer.differentiated or not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name):
+    if writer.differentiated or not isinstance(target, cst.Subscript):
         return None
+    if not isinstance(target.value, cst.Name):
+        return _through(target, given, writer, symbol)
     if writer.module.value(target.value).kind != "tensor" or not _elsewhere(target, writer.module):
         return None
     shown = views.memory(target.value, stmt, writer.scope, writer.module)
     held = seen.by_others(stmt, target.value, writer, same=True) or _held_by_callers(target.value.value, writer)
-    if shown not in (views.VIEW, views.LOST) and not held:
+    if shown not in (views.VIEW, views.LOST) and not held and not _of_another(target.value, stmt, writer):
         return None
+    return _in_a_copy(target, given, writer, symbol)
+
+
+def _in_a_copy(
+    target: cst.Subscript, given: cst.BaseExpression, writer: Writer, symbol: str, named: str = ""
+) -> list[cst.BaseStatement] | None:
+    """The lines that write into a copy, and that into the memory of all; a view without a name gets one."""
     place, stored = writer.expression(target), writer.expression(given)
     if not isinstance(place, cst.Subscript):
         return None
     name = unused("changed", writer.module, writer.plan)
     why = "other names show its elements: written into a copy, and that into the memory of all"
     writer.tell("T2M611", "tensor stored under an index", why)
-    whole = code(place.value)
+    whole = named or code(place.value)
     lines = (
+        *([f"{named} = {code(place.value)}"] if named else ()),
         f"{name} = {whole}.copy()",
         f"{code(place.with_changes(value=cst.Name(name)))} {symbol} {code(stored)}",
         f"{whole}[{WHOLE}] = {name}",
     )
     return [line for text in lines for line in writer.translated(text)]
+
+
+def _through(
+    target: cst.Subscript, given: cst.BaseExpression, writer: Writer, symbol: str
+) -> list[cst.BaseStatement] | None:
+    """`x.view(-1)[mask] = 0`, `x.t()[mask] = 0`: nothing of it would reach `x`."""
+    shown = target.value
+    if not _elsewhere(target, writer.module) or not isinstance(shown, cst.Call | cst.Attribute):
+        return None
+    base = views.turned(shown, writer.module) or _detached(shown)
+    whole = views.peeled(shown)
+    if base is None or not isinstance(whole, cst.Name | cst.Attribute | cst.Subscript):
+        return None
+    if is_parameter(whole, writer.module.value(whole), writer.module, writer.plan):
+        return _into_weight(target, given, whole, writer, symbol)
+    if writer.module.value(base).kind != "tensor" or views.peeled(base) is not base:
+        return None
+    return _in_a_copy(target, given, writer, symbol, unused("shown", writer.module, writer.plan))
+
+
+def _into_weight(
+    target: cst.Subscript, given: cst.BaseExpression, weight: cst.BaseExpression, writer: Writer, symbol: str
+) -> list[cst.BaseStatement] | None:
+    """`layer.weight.data.view(-1)[places] = 0`: what was changed is assigned to the weight."""
+    if not views.in_order(target.value) or symbol != "=":
+        why = "MindSpore writes into a copy of what is shown under such an index"
+        writer.refuse("T2M611", "tensor stored in a view", why, "write into the tensor")
+        return None
+    place, name = writer.expression(target), unused("changed", writer.module, writer.plan)
+    if not isinstance(place, cst.Subscript):
+        return None
+    writer.needs.add("ops")
+    writer.tell("T2M611", "tensor stored in a view", "written into a copy, which the weight is assigned")
+    held = code(writer.expression(weight))
+    lines = (
+        f"{name} = {code(place.value)}.copy()",
+        f"{code(place.with_changes(value=cst.Name(name)))} = {code(writer.expression(given))}",
+        f"ops.assign({held}, {name}.view({held}.shape))",
+    )
+    return [line for text in lines for line in writer.translated(text)]
+
+
+def _detached(node: cst.Call | cst.Attribute) -> cst.BaseExpression | None:
+    func = node.func if isinstance(node, cst.Call) else None
+    return func.value if isinstance(func, cst.Attribute) and func.attr.value == "detach" else None
+
+
+def _of_another(name: cst.Name, stmt: Stmt, writer: Writer) -> bool:
+    """`flat = x.view(-1)`: all elements of a tensor that is read again, here or by whoever gave or keeps it."""
+    scope = writer.scope
+    if not views.through(name, stmt, scope) - ITSELF:
+        return False
+    made = [s for s in scope.body.walk() if name.value in s.defs and s.number < stmt.number]
+    shown = set[str]().union(*(views.sources(name.value, s, writer.module, same=True) for s in made))
+    return any("." in one or one in scope.params or seen.read_again(one, stmt, scope) for one in shown)
 
 
 def _held_by_callers(name: str, writer: Writer) -> bool:

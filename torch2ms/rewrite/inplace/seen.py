@@ -76,7 +76,7 @@ def whole(stmt: Stmt, target: cst.CSTNode, text: str, writer: Writer) -> list[cs
     if shown is not None and isinstance(target, cst.Name):
         made, source = shown
         mine = source in writer.scope.locals and fresh(cst.Name(source), writer.scope, but=made)
-        again = _read_again(source, stmt, writer.scope)
+        again = read_again(source, stmt, writer.scope)
         back = _back(made, source, target.value, writer.module) if again else ""
         if mine and not shared(target.value, writer.scope) and bool(back) == again:
             writer.tell("T2M611", "tensor stored in a view", WHY)
@@ -93,7 +93,7 @@ def by_others(stmt: Stmt, target: cst.CSTNode, writer: Writer, same: bool = Fals
     before = [s for s in scope.body.walk() if s.number < stmt.number]
     bound = max((s.number for s in before if name in s.defs and isinstance(s.node, cst.Assign)), default=-1)
     return any(
-        name in views.sources(other, made, writer.module, same) and _read_again(other, stmt, scope)
+        name in views.sources(other, made, writer.module, same) and read_again(other, stmt, scope)
         for made in before if made.number > bound
         for other in made.defs
     )  # fmt: skip
@@ -121,7 +121,7 @@ def _named(
     made, source = shown
     if "." in source:
         return _kept(stmt, target, made, source, stored, writer, symbol)
-    if not _read_again(source, stmt, writer.scope):
+    if not read_again(source, stmt, writer.scope):
         return None
     back = _back(made, source, target.value.value, writer.module)
     if not back or source not in writer.scope.locals:
@@ -165,7 +165,7 @@ def _shown(stmt: Stmt, target: cst.Name, writer: Writer) -> tuple[Stmt, str] | N
     return (made[-1], source) if source else None
 
 
-def _read_again(name: str, stmt: Stmt, scope: Scope) -> bool:
+def read_again(name: str, stmt: Stmt, scope: Scope) -> bool:
     loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
     later = [s for s in scope.body.walk() if s.number > stmt.number]
     return any(name in s.uses for s in (*later, *loops))

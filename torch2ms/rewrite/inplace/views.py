@@ -59,6 +59,13 @@ def peeled(node: cst.CSTNode) -> cst.CSTNode:
     return node
 
 
+def in_order(node: cst.CSTNode) -> bool:
+    """`p.data.view(-1)`: all elements of a tensor, in their order."""
+    while isinstance(node, (cst.Call, cst.Attribute)) and _last(node) in SAME | RESHAPED:
+        node = node.func.value if isinstance(node, cst.Call) else node.value  # type: ignore[attr-defined]
+    return isinstance(node, cst.Name) or isinstance(node, cst.Attribute) and node.attr.value not in TURNED | COPIED
+
+
 def of_all(node: cst.BaseExpression) -> bool:
     """`x.view(-1)`: all elements in their order, in the memory of `x` whatever its layout."""
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _last(node) in ALWAYS:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, Project
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.operands import parenthesised
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.tensors import taken_over
 from torch2ms.rewrite.translation import Translation
 
 BITS = frozenset({cst.BitAnd, cst.BitOr, cst.BitXor})
@@ -54,25 +54,7 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return _complex(original, updated, work)
     if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
         return _of_two_types(original, updated, work)
-    seen = right.kind in ("tensor", "param") and right.deps
-    weighs = right.kind == "unknown" and _weighs_a_term(original, work)
-    shared = left.kind == "tensor" and left.likely and right.kind == "tensor" and _share(original)
-    of_weights = right.kind == "unknown" and any(d[:1] not in "^@" for d in right.deps)
-    weighed = left.kind == "numpy" and (weighs or of_weights)
-    if left.kind == "unknown" and (seen or weighs) or weighed or shared:
-        return _the_other_way_round(original, updated, work)
-    if left.kind != "numpy" or right.kind not in ("tensor", "param"):
-        return updated
-    if left.rank and right.likely:  # an array, beside which torch takes no weights: the other is hardly a tensor
-        return updated
-    if left.rank != 0 and (right.likely or not right.deps):  # perhaps an array, of which `float` makes no number
-        return _the_other_way_round(original, updated, work)
-    bare = updated.left.with_changes(lpar=[], rpar=[]) if "\n" not in code(updated.left) else updated.left
-    made = cst.Call(cst.Name("float"), [cst.Arg(bare)])  # torch takes no arrays there
-    tier = Tier.ASSUMED if right.likely and not right.deps else Tier.EXACT
-    why = "NumPy would make an array of the tensor, and lose its gradient: converted"
-    work.notes.findings.append(Finding("T2M613", tier, f"{code(original.left)} beside a tensor", why))
-    return updated.with_changes(left=made)
+    return taken_over.beside(original, updated, work)
 
 
 def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
@@ -182,44 +164,3 @@ def _of_two_types(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
             made = cst.parse_expression(f"{code(parenthesised(getattr(updated, name)))}.astype({ms}.{common})")
             updated = updated.with_changes(**{name: made})
     return updated
-
-
-def _the_other_way_round(
-    original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
-) -> cst.BaseExpression:
-    """`weights[k] * losses[k]` with the tensor first: what stands to its right is a number to it, NumPy's or not."""
-    simple = not any(isinstance(node, cst.Call) for node in descend(original.left)) and _no_setting(original.left)
-    simple = simple or work.module.value(original.left).kind == "numpy"
-    commutes = isinstance(original.operator, (cst.Multiply, cst.Add))
-    if not simple or not commutes or not _in_use(work.project):
-        return updated
-    bare = isinstance(updated.right, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or updated.right.lpar
-    first = updated.right if bare else parenthesised(updated.right)
-    why = "it may be NumPy's, which would make an array of a tensor to its right: the tensor goes first"
-    work.notes.findings.append(Finding("T2M613", Tier.EXACT, f"{code(original.left)} beside a tensor", why))
-    return updated.with_changes(left=first, right=updated.left)
-
-
-def _share(node: cst.BinaryOperation) -> bool:
-    """`(1 - m) * x`, where nobody knows what `m` is: an item of a schedule that callers hand in."""
-    left = node.left
-    shares = isinstance(left, cst.BinaryOperation) and isinstance(left.left, (cst.Integer, cst.Float))
-    shares = shares and type(left.operator) is cst.Subtract and type(left.right) is cst.Name  # type: ignore[attr-defined]
-    return shares and type(node.operator) is cst.Multiply
-
-
-def _weighs_a_term(node: cst.BinaryOperation, work: Translation) -> bool:
-    """`weights[i] * self.loss(x)` in a cell: what the call gives is hardly anything but a tensor."""
-    first, second = isinstance(node.left, cst.Subscript), isinstance(node.right, cst.Call)
-    return first and second and work.in_cell and type(node.operator) is cst.Multiply
-
-
-def _no_setting(node: cst.BaseExpression) -> bool:
-    """Not `args.beta` or `np.pi`; what a class keeps may be `env.action_space.high[0]`, given to its constructor."""
-    attributes = [n for n in descend(node) if isinstance(n, cst.Attribute)]
-    return isinstance(node, cst.Subscript) or all(dotted(n.value) == "self" for n in attributes)
-
-
-def _in_use(project: Project) -> bool:
-    """Some module of the project imports NumPy."""
-    return any(name.partition(".")[0] == "numpy" for m in project.modules.values() for name in m.imports.table.values())

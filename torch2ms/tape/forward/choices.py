@@ -58,6 +58,17 @@ def moving(node: cst.Subscript) -> bool:
     return any(type(n) is cst.Name or type(n) is cst.Call for n in descend(node.slice[0].slice))
 
 
+def one_item(test: cst.BaseExpression, stmt: Stmt) -> bool:
+    """`heads[task]`: an item of which the loops around do not say which one it is, so that the others do not run."""
+    if type(test) is not cst.Subscript or type(test.slice[0].slice) is not cst.Index:
+        return False
+    counting = {d for a in stmt.ancestors() if a.is_loop for s in (a, *a.walk()) for d in s.defs}
+    counting |= {n.value for c in descend(own(stmt)) if type(c) is cst.CompFor for n in descend(c.target)
+                 if type(n) is cst.Name}  # fmt: skip
+    names = {root(u) for u in expression_uses(test.slice[0].slice.value, stmt)} - BUILTINS
+    return bool(names) and not names & counting
+
+
 def held(node: cst.CSTNode, module: ModuleInfo) -> frozenset[str]:
     """The layers that an expression runs or names."""
     value = module.value(node)

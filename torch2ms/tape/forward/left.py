@@ -16,6 +16,7 @@ class Skipped:
     changes: bool = False  # the condition is another one from step to step
     code: str = ""  # what names them, or what they belong to, where the gradient is taken
     ever: bool = False  # it leaves them out at every step, if it does
+    once: bool = False  # the condition is an item that is picked once and for all: the others are never run
     reason: str = ""  # in so many words
 
     @property

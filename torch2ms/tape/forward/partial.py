@@ -16,7 +16,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_of_all, tests_of
+from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_item, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
@@ -36,12 +36,16 @@ Cut = tuple[cst.BaseExpression, set[str], frozenset[str]]  # a condition, its na
 
 
 def left_out_at_times(
-    event: Event, region: Region, owners: list[Owner], module: ModuleInfo, project: Project
+    event: Event, region: Region, owners: list[Owner], steps: list[Event], module: ModuleInfo, project: Project
 ) -> Iterator[Skipped]:
-    """What a step has no gradient of under conditions that change while the program trains."""
+    """What a step has no gradient of under conditions that change while the program trains.
+
+    Of items of which always the same one is picked, it never has one of the others: decay moves them all the same.
+    """
     moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
     found = [*_cuts(event, region, module), *_choices(event, region, module)] if moving else []
     found += _picks(event, region, module, project) if moving else []
+    decaying = _decaying(steps)
     scope = event.stmt.block.scope
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt] if found else []
     read = {u for s in stmts for u in s.uses}
@@ -53,7 +57,8 @@ def left_out_at_times(
             if one_of_all(test, region.all):
                 owner.assumed.add(f"`{code(test)}` holds once in each list")
                 continue
-            if not same_at_every_step(test, asked, event, owner, module, project):
+            picked_once = owner.place in decaying and any(one_item(test, s) for s in stmts if test in s.nodes)
+            if picked_once or not same_at_every_step(test, asked, event, owner, module, project):
                 for place in sorted(missing):
                     yield Skipped(place, code(test), True, spelled(place, stmts, module))
 
@@ -92,7 +97,7 @@ def left_out_of_networks(
         return
     wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
-    decaying = {e.place for e in steps if e.value.dtype == "decays"}
+    decaying = _decaying(steps)
     for owner in moving:
         if owner.place in decaying:
             yield from (Skipped("", reason=why) for why in out_of_use(event, owner, module, project))
@@ -107,8 +112,13 @@ def left_out_of_networks(
     for left in (*items, *skipped(stmts, given, module, project, wanted)):
         for owner in moving:
             if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
-                if owner.place in decaying if left.ever or not left.test else left.changes:
+                if owner.place in decaying if left.ever or left.once or not left.test else left.changes:
                     yield left
+
+
+def _decaying(steps: list[Event]) -> set[str]:
+    """The optimizers that let weights decay."""
+    return {e.place for e in steps if e.value.dtype == "decays"}
 
 
 def without_gradient(

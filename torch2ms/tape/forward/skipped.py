@@ -20,7 +20,7 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
-from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, own, tests_of
+from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, one_item, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import Given
@@ -37,6 +37,7 @@ JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
 NAMING = re.compile(r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]")  # layers are picked without naming one
 BEGINNING = re.compile(r"(\w+\.)*init\.\w+_\(")
+DRAWING = re.compile(r"\b(choice|choices|sample)$")
 BY_NAME = re.compile(r"\bsetattr\(\s*self\b|\.(add|register)_module\(")
 
 
@@ -269,7 +270,9 @@ class _Forward:
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
                         moves = changes(test, stmt, info, given, self.cls, self.project)
-                        yield Skipped(f"{place}.{name}" if name else place, code(test), moves, self.naming(name))
+                        once = not moves and one_item(test, stmt)
+                        part = f"{place}.{name}" if name else place
+                        yield Skipped(part, code(test), moves, self.naming(name), once=once)
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
@@ -324,6 +327,10 @@ class _Forward:
                     held = self.direct(expression_uses(node.iter, stmt), info)
                     layers = {name for name in held if self.parts[name].name in (SEQUENTIAL, *LAYERS)}
                     yield from ((each.test, layers) for each in node.ifs if layers)
+                elif type(node) is cst.Call and DRAWING.search(dotted(node.func)):  # `random.choice(self.branches)`
+                    held = self.direct(set().union(*(expression_uses(a.value, stmt) for a in node.args)), info)
+                    if layers := {name for name in held if self.parts[name].name in (SEQUENTIAL, *LAYERS)}:
+                        yield node, layers
                 elif type(node) is cst.Call and (name := by_name(node)) is not None:
                     layers = self.below(dotted(node.args[0].value), info, whole)
                     for test, _ in tests_of(name, stmt, loops) if layers else ():
