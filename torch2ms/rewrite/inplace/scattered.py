@@ -12,8 +12,8 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.inplace import seen, views
-from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.naming import unused
+from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
