@@ -64,6 +64,10 @@ def attribute(
     if attr == "module" and receiver.kind == "module" and not stored and wrapped:
         if (made := _unwrapped(receiver, updated, work)) is not None:
             return made
+    if attr == "training" and type(original.value) is cst.Call and receiver.name.startswith("torch.nn."):
+        if work.module.value(original.value.func).name == receiver.name:  # a cell that is made does not train yet
+            work.tell("T2M601", "Module.training", "it is True of a layer that was just made")
+            return cst.Name("True")
     if attr == "_parameters" and receiver.kind == "module" and id(original) in where.listing:
         return own_parameters(updated, work)
     if attr == "forward" and runs(receiver, work):
