@@ -96,7 +96,9 @@ def names_as_keys(original: cst.Call, updated: cst.Call, work: Translation) -> c
         return None
     held = code(updated.func.value)
     work.tell("T2M505", "Module.named_parameters", "its names are keys of a state, which has those of MindSpore")
-    if second_names(work.project):
+    func = original.func
+    part = isinstance(func, cst.Attribute) and is_part(func.value, work.scope, work.module, work.project)
+    if part or second_names(work.project):
         listed = f"[(name, p) for name, p in {held}.parameters_and_names() if p.requires_grad]"
         return cst.parse_expression(listed)
     return cst.parse_expression(f"[(p.name, p) for p in {held}.trainable_params()]")

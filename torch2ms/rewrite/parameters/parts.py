@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import bound_arguments, resolved
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
@@ -20,6 +20,10 @@ def is_part(node: cst.BaseExpression, scope: Scope, module: ModuleInfo, project:
     if isinstance(node, (cst.Attribute, cst.Subscript)):
         held = module.value(node.value)
         return held.kind == "module" and not (isinstance(node, cst.Attribute) and _unwraps(node, module, project))
+    if isinstance(node, cst.IfExp):
+        return any(is_part(n, scope, module, project) for n in (node.body, node.orelse) if type(n) is not cst.Name)
+    if isinstance(node, cst.Call) and dotted(node.func) == "getattr" and len(node.args) > 1:
+        return module.value(node.args[0].value).kind in ("module", "unknown")
     if not isinstance(node, cst.Name):
         return False
     if node.value == "self" and scope.cls is not None:
@@ -29,7 +33,17 @@ def is_part(node: cst.BaseExpression, scope: Scope, module: ModuleInfo, project:
         return (id(scope), node.value) in _given(project)
     home = scope if node.value in scope.locals else module.scope
     made = (_bound(stmt.node, node.value) for stmt in home.body.walk() if node.value in stmt.defs)
-    return any(type(m) is not cst.Name and is_part(m, home, module, project) for m in made if m is not None)
+    if any(type(m) is not cst.Name and is_part(m, home, module, project) for m in made if m is not None):
+        return True
+    calls = (c for stmt in home.body.walk() for c in stmt.calls if any(dotted(a.value) == node.value for a in c.args))
+    return any(_class(c, module, project) is not None for c in calls)  # `Model(backbone)`
+
+
+def _class(call: cst.Call, module: ModuleInfo, project: Project) -> ClassInfo | None:
+    """The class of networks of the project that is called."""
+    value = module.value(call.func)
+    found = project.find(value.name, module) if value.kind == "class" and value.name else None
+    return found if isinstance(found, ClassInfo) and found.kind == "module" else None
 
 
 def _bound(node: cst.CSTNode, name: str) -> cst.BaseExpression | None:
@@ -60,6 +74,12 @@ def _held(project: Project) -> frozenset[str]:
     return frozenset(found)
 
 
+def _constructor(call: cst.Call, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    value = module.value(call.func)
+    found = project.find(value.name, module) if value.kind == "class" and value.name else None
+    return found.method("__init__") if isinstance(found, ClassInfo) else None
+
+
 @once
 def _given(project: Project) -> frozenset[tuple[int, str]]:
     """Ids of scopes of functions, and those of their parameters that some caller gives a part of a network."""
@@ -67,8 +87,13 @@ def _given(project: Project) -> frozenset[tuple[int, str]]:
     certain = resolved(project)
     for module in project.modules.values():
         for scope in module.scope.walk():
-            for call in (c for s in scope.body.walk() for c in s.calls if id(c) in certain):
-                info = certain[id(call)]
+            for call in (c for s in scope.body.walk() for c in s.calls):
+                if not call.args:
+                    continue
+                if (info := certain.get(id(call))) is None:
+                    if (info := _constructor(call, module, project)) is None:
+                        continue
+                    call = call.with_changes(args=[cst.Arg(cst.Name("_")), *call.args])  # what `self` stands for
                 for name, arg in bound_arguments(info, call).items():
                     held = isinstance(arg.value, (cst.Attribute, cst.Subscript)) or dotted(arg.value) == "self"
                     if held and is_part(arg.value, scope, module, project):
