@@ -234,6 +234,7 @@ def _keeps_module(cls: ClassInfo) -> bool:
 
 
 _ASKED = re.compile(r"\.requires_grad_\((?:requires_grad=)?(True|False|)\)$")
+_PHASED = re.compile(r"set_grad_enabled\(\s*(?:mode\s*=\s*)?(?!True\b|False\b|mode\b)\w")  # by what a variable says
 _PATCHED = re.compile(r"\.forward *=[^=]")
 
 
@@ -348,6 +349,8 @@ def _is_leaf(receiver: Value, node: cst.BaseExpression, work: Translation) -> cs
     if receiver.name not in ("module_param", "parameter") and any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
     made = receiver.leaf or receiver.name in ("module_param", "parameter")
+    if not made and receiver.deps and work.module.says(_PHASED):
+        return None  # torch may have recorded nothing
     if not made and not receiver.deps and any(_held(part, work) for part in descend(node)):
         return None
     if not receiver.deps and not made and _of_a_nameless_leaf(node, work):
@@ -361,6 +364,8 @@ def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation)
     if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
     with_graph = receiver.leaf or bool(receiver.deps)
+    if with_graph and not receiver.leaf and work.module.says(_PHASED):
+        return None  # torch may have recorded nothing
     if isinstance(node, cst.Attribute) and work.project.says(re.compile(_STOPPED % node.attr.value)):
         return None  # not for good
     if not with_graph and any(_held(part, work) for part in descend(node)):
