@@ -64,7 +64,7 @@ class ConvTranspose1d(nn.Conv1dTranspose):
         self.weight = ms.Parameter(initializer(Uniform(bound), shape, dtype or ms.float32))
         self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,), dtype or ms.float32)) if bias else None
 
-    def extra_repr(self):
+    def extend_repr(self):
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
 
     def construct(self, x):
@@ -84,7 +84,7 @@ class ConvTranspose2d(nn.Conv2dTranspose):
         self.weight = ms.Parameter(initializer(Uniform(bound), shape, dtype or ms.float32))
         self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,), dtype or ms.float32)) if bias else None
 
-    def extra_repr(self):
+    def extend_repr(self):
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
 
     def construct(self, x):
@@ -104,7 +104,7 @@ class ConvTranspose3d(nn.Conv3dTranspose):
         self.weight = ms.Parameter(initializer(Uniform(bound), shape, dtype or ms.float32))
         self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,), dtype or ms.float32)) if bias else None
 
-    def extra_repr(self):
+    def extend_repr(self):
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
 
     def construct(self, x):

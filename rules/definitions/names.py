@@ -1,6 +1,6 @@
 """Lists of parameters: under the names that PyTorch gives them, and those that a flag is set of."""
 
-from mindspore import nn
+from mindspore import nn, ops
 
 
 def named_parameters(net, recurse=True):
@@ -76,6 +76,13 @@ def named_state(net):
             name = names.get(name, name) if own else name
             state[f"{path}.{name}" if path else name] = param
     return state
+
+
+def load_state(places, state):
+    """Give parameters their values by their names; the names that are missing, and those that have no place."""
+    for name in places.keys() & state.keys():
+        ops.assign(places[name], state[name])
+    return [name for name in places if name not in state], [name for name in state if name not in places]
 
 
 def with_dtype(net, dtype):

@@ -127,6 +127,11 @@ class Facts:
         return False
 
     @property
+    def padding_words(self) -> bool:
+        """Somewhere a padding is a word."""
+        return False
+
+    @property
     def lists_dicts(self) -> bool:
         """Dicts of layers may be items of other containers."""
         return False

@@ -36,7 +36,10 @@ OWNERS = {
 }  # kind of a receiver -> where the rules have its methods
 
 CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict", "DataParallel")
-NAMED = {"state_dict": keys.state, "named_buffers": keys.named_buffers, "named_parameters": keys.names_as_keys}
+NAMED = {
+    "state_dict": keys.state, "named_buffers": keys.named_buffers, "named_parameters": keys.names_as_keys,
+    "load_state_dict": keys.loaded,
+}  # fmt: skip
 CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "zero_grad")
 
 CHANGED_AMONG = ("pop", "popitem", "clear", "update", "setdefault", "move_to_end")  # change the layers of a module

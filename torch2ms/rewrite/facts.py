@@ -44,6 +44,7 @@ NAMED_KEYS = re.compile(r"""\b(?:list|sorted|len|set|tuple|print)\(\s*[\w.\[\]]+
                         r"""|["']\s+(?:not\s+)?in\s+[\w.\[\]]+\.state_dict\(\)|\.state_dict\(\)\[["']"""
                         r"""|for\s+\w+(?:,\s*\w+)?\s+in\s+[\w.]+\.state_dict\(\)(?:\.\w+\(\))?:\s*print\("""
                         )  # fmt: skip
+PADDING_WORDS = re.compile(r"""\bpad\w*\s*=\s*["'](?:same|valid)["']|\w\((?![^()\n]*mode)[^()\n]*["']same["']""")
 LAYER_NAMES = re.compile(r"\b(named_(children|modules|parameters)|state_dict|get_submodule|get_parameter|_modules)\b")
 DIFFERENTIATED = re.compile(
     r"backward|(?<!no_)grad(?!_enabled)|requires_|torch\.func\b|functorch|jac|hessian|[vj]p\b|optim"
@@ -337,6 +338,11 @@ class ModuleFacts(Facts):
     def forgets_tensors(self) -> bool:
         """No source asks a dataset for the tensors that it was made of."""
         return not self.project.says(HELD_TENSORS)
+
+    @property
+    def padding_words(self) -> bool:
+        """Somewhere a padding is a word, which functions that make layers may be given."""
+        return self.project.says(PADDING_WORDS)
 
     @property
     def lists_dicts(self) -> bool:

@@ -67,6 +67,7 @@ class Translation:
         self.facts = ModuleFacts(project, module)
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
+        self.scope = module.scope  # where it stands
         self.stmt: Stmt | None = None  # the simple statement that the expression belongs to
         self.differentiated = False  # it stands in a function that is differentiated
         self.in_cell = False  # it stands in a method of a cell
@@ -82,12 +83,13 @@ class Translation:
         calls = written_out(original, updated, rule, self.module, self.stmt)
         if self.hides_change(rule, original, updated):
             todo = "write inplace=True into the call, or leave it out"
-            why = "whether it changes its input does not stand in the call"
+            why = "what it changes in place, or whether it does, does not stand in the call"
             return Outcome(None, (Finding("T2M606", Tier.REFUSED, rule.name, why, todo),))
         outcome = self._applied(rule, *calls)
         if outcome.node is not None and not self._named_constants(rule, calls[0]):
             return outcome
-        again = self._applied(rule, *constants(*calls, self.module, self.stmt))
+        named = constants(*calls, self.module, self.stmt)
+        again = self._applied(rule, *named, drawn=id(calls[0]) in self.plan.drawn)
         if outcome.node is None:
             return again if again.node is not None else outcome
         return outcome if again.form is not None and outcome.form and again.form.to == outcome.form.to else again
@@ -100,20 +102,30 @@ class Translation:
         return any(self.module.value(name).kind in CONSTANTS for name in named)
 
     def hides_change(self, rule: Rule, original: cst.Call, updated: cst.Call) -> bool:
-        """`inplace=True` stands behind a star or a name, where nobody looks for it."""
-        if "inplace" not in rule.main.signature.by_name or in_place(rule, original, updated):
+        """`inplace=True` stands behind a star or a name, where nobody looks for it, or its input does."""
+        if "inplace" not in rule.main.signature.by_name:
+            return False
+        if original.args and original.args[0].star == "*" and rule.name.startswith("torch.nn.functional."):
+            named = (a for a in original.args if a.keyword is not None and a.keyword.value == "inplace")
+            if any(code(a.value) != "False" for a in named):
+                return True
+        if in_place(rule, original, updated):
             return False
         calls = written_out(original, updated, rule, self.module, self.stmt)
         return in_place(rule, *constants(*calls, self.module, self.stmt))
 
-    def _applied(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
-        """What the rule makes of a call, of which tensors that nobody else has are no part."""
+    def _applied(self, rule: Rule, original: cst.Call, updated: cst.Call, drawn: bool = False) -> Outcome:
+        """What the rule makes of a call, of which tensors that nobody else has are no part.
+
+        `drawn`: the statement takes the values that an initialiser draws.
+        """
         unheld = is_unheld(rule, original, self.module)
         if unheld and (outcome := sized(rule, original, updated, self.facts)) is not None:
             return outcome
         view = of_view(rule, original, updated, self.facts)
         outcome = view or self.filled(rule, original, updated)
-        if rule.name.startswith("torch.nn.init.") and self._fills_inside(outcome, original):
+        drawn = drawn or id(original) in self.plan.drawn
+        if rule.name.startswith("torch.nn.init.") and not drawn and self._fills_inside(outcome, original):
             why, todo = "an in-place change inside an expression", "write it as a statement of its own"
             return Outcome(None, (Finding("T2M610", Tier.REFUSED, rule.name, why, todo),))
         if rule.name == "torch.nn.Parameter":
@@ -127,7 +139,7 @@ class Translation:
 
     def _fills_inside(self, outcome: Outcome, original: cst.Call) -> bool:
         """Whether a tensor that is no parameter would be asked to take the values of an initialiser in."""
-        if id(original) in self.plan.drawn or put_in(outcome.node) is None or (made := tensor(original)) is None:
+        if put_in(outcome.node) is None or (made := tensor(original)) is None:
             return False
         filled = made.value.func.value if viewed(made.value) else made.value  # type: ignore[attr-defined]
         value = self.module.value(filled)

@@ -60,7 +60,7 @@ class Writer:
     def translation(self) -> Translation:
         """A new sheet for one expression."""
         work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
-        work.stmt = self.stmt
+        work.stmt, work.scope = self.stmt, self.scope
         work.differentiated, work.marked = self.differentiated, bool(self.marked)
         work.facts.recorded = self.recorded
         owner = self.module.classes.get(self.scope.cls.name) if self.scope.cls is not None else None

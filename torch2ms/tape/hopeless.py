@@ -26,6 +26,7 @@ from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.left_out import LeftOut, filled_at_times, left_out
 from torch2ms.tape.uses.freezing import switched_behind, thaws
+from torch2ms.tape.uses.resets import leaves_zeros
 from torch2ms.tape.uses.stored import unguarded
 from torch2ms.tape.verdicts import Verdicts
 
@@ -150,6 +151,8 @@ def _of_loads(verdicts: Verdicts, owner: Owner, takers: Takers) -> str:
         if why := _of_load(verdicts, event, owner, takers) or _of_frozen(verdicts, owner):
             return why
         if _initial(verdicts, event, owner):
+            if name := _left_by_call(verdicts, event, owner):
+                return f"`{name}` leaves a gradient in `{owner.place}`"
             owner.initial = True
         elif not owner.stored and (why := _of_callers(verdicts, event, owner)):
             return why
@@ -193,6 +196,20 @@ def _initial(verdicts: Verdicts, event: Event, owner: Owner) -> bool:
     state = owner.before.get(verdicts.records.number[id(event)]) if owner.kind == "leaf" else None
     empty = state is not None and state.empty
     return empty and (owners.leaf_made(owner, verdicts.scope) is not None or verdicts.records.filled(owner))
+
+
+def _left_by_call(verdicts: Verdicts, event: Event, owner: Owner) -> str:
+    """The function called before that goes backward into the leaf, where nothing has set its gradient to None since."""
+    records = verdicts.records
+    dropped = [
+        e.stmt.number for e in records.events
+        if e.kind == "clear" and owner.cleared_by(e, len(records.owners) == 1) and not leaves_zeros(e)
+    ]  # fmt: skip
+    for stmt, places, name in verdicts.project.left_in_leaves.get(id(verdicts.scope), ()):
+        if owner.place in places and stmt.number < event.stmt.number:
+            if not any(stmt.number < number < event.stmt.number for number in dropped):
+                return name
+    return ""
 
 
 def _of_callers(verdicts: Verdicts, event: Event, owner: Owner) -> str:

@@ -36,7 +36,8 @@ def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, p
     if type(scope.node) is cst.ClassDef:  # it runs among the steps around it, and its functions see no name of it
         give_up(events, "it stands in the body of a class, outside of methods", plan)
         return
-    if events := drop_idle(unasked(called_clears(events, lifting), plan), scope, module, plan):
+    single = len(project.modules) == 1
+    if events := drop_idle(unasked(called_clears(events, lifting), plan), scope, module, plan, single):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         planner = ScopePlanner(
             scope, module, plan, joined(events, scope, module), project, lifting.callee, handed, taken,

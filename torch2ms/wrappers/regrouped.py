@@ -80,7 +80,9 @@ def _adds(stmt: Stmt) -> cst.Call | None:
     call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != CALL:
         return None
-    written = len(call.args) == 1 and call.args[0].keyword is None and isinstance(call.args[0].value, cst.Dict)
+    given = call.args[0] if len(call.args) == 1 else None
+    named = given is not None and (given.keyword is None or given.keyword.value == "param_group")
+    written = named and given is not None and not given.star and isinstance(given.value, cst.Dict)
     return call if written and dotted(call.func.value) else None
 
 

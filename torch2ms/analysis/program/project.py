@@ -65,6 +65,8 @@ class Project:
     written_as_values: frozenset[str] = frozenset()  # functions that write into what calls of their values give them
     giving: frozenset[str] = frozenset()  # methods that give parameters, which nothing but networks have
     remaining: dict[int, str] = field(default_factory=dict)  # by id of a scope: what leaves gradients in what it trains
+    # ... by id of a scope that looks at the gradient of a tensor: calls that leave one, in what, and what is called
+    left_in_leaves: dict[int, list[tuple[Stmt, frozenset[str], str]]] = field(default_factory=dict)
     unmet: set[int] = field(default_factory=set)  # ids of backward calls whose gradients no function finds
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there

@@ -80,7 +80,10 @@ def conv(use: Use) -> Choice:
         return DOUBLES
     if use.given("padding_mode"):
         return _conv_padded(use)
-    if _either_size(use) and not use.given("dtype"):
+    kind = use.kind("padding") if use.value("padding") is UNKNOWN else ""  # of what callers give, perhaps
+    named = kind in ("unknown", "int") and isinstance(use.node("padding"), cst.Name)
+    worded = kind == "str" or named and use.asks("padding_words")
+    if (_either_size(use) or worded) and not use.given("dtype"):
         return Choice(_CONV_OF_TORCH.format(cell=cell))
     pad, assume, uses = _conv_padding(use)
     if pad is None:

@@ -209,7 +209,7 @@ class InPlace:
         target = given[0] if given else None
         target = target.func.value if target is not None and viewed(target) else target  # type: ignore[attr-defined]
         whole = apart.peeled(target, self.writer) if target is not None else None
-        row = isinstance(whole, cst.Subscript) and self.of_parameter(whole)
+        row = isinstance(whole, cst.Subscript) and (self.of_parameter(whole) or self.of_tensor(whole))
         target = whole if row else target  # MindSpore's `w[i].data` has memory of its own
         if target is None or not (row or isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, self.module)):
             return None
@@ -413,6 +413,12 @@ class InPlace:
     def of_network(self, node: cst.BaseExpression) -> bool:
         """What `parameters()` gave, of a network that may not be seen."""
         return is_parameter(node, self.module.value(node), self.module, self.writer.plan)
+
+    def of_tensor(self, target: cst.Subscript) -> bool:
+        """A row or a slice of a tensor with a name, by numbers and slices: MindSpore's would be a copy."""
+        plain = all(self.module.value(e.slice.value).kind == "int" for e in target.slice if type(e.slice) is cst.Index)
+        held = self.module.value(target.value)
+        return plain and isinstance(target.value, cst.Name) and held.kind == "tensor" and not held.likely
 
     def of_parameter(self, target: cst.Subscript) -> bool:
         """A row or a slice of a parameter, which gives copies in MindSpore; written by index it changes."""

@@ -16,13 +16,14 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import free_uses
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.parameters.beside import TODO, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
+from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.translation import Translation
 
@@ -37,13 +38,46 @@ def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     if original.args or not isinstance(updated.func, cst.Attribute):
         return None
     by_name = _asked_by_name(work.module)
-    if id(original) not in (by_name.renamed if work.project.renames else by_name.nested):
-        return None
     held, renames = code(updated.func.value), work.project.renames
+    if id(original) not in (by_name.renamed if renames else by_name.nested):
+        return cst.parse_expression(f"dict({held}.parameters_and_names())") if _of_part(original, work) else None
     tell_of_state("Module.state_dict", "it is asked by the names that torch gives, and goes nowhere else", work)
     if renames:
         work.notes.needs.add("named_state")
     return cst.parse_expression(f"named_state({held})" if renames else f"dict({held}.parameters_and_names())")
+
+
+def _of_part(original: cst.Call, work: Translation) -> bool:
+    """`net.encoder.state_dict()`, whose names would be those that its Parameters have in `net`."""
+    part = original.func.value if isinstance(original.func, cst.Attribute) else None
+    if part is None or not is_part(part, work.scope, work.module, work.project):
+        return False
+    why, tier = "the names are those within the part of the network", Tier.EXACT
+    if work.project.renames:
+        why, tier = f"{why}; assumed: they are used with MindSpore only", Tier.ASSUMED
+    work.notes.findings.append(Finding("T2M505", tier, "Module.state_dict", why))
+    return True
+
+
+def loaded(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`missing, unexpected = net.encoder.load_state_dict(state)`: by the places of the parameters; None elsewhere."""
+    func = original.func
+    if not isinstance(func, cst.Attribute) or not isinstance(updated.func, cst.Attribute):
+        return None
+    if not original.args or original.args[0].star:
+        return None
+    if (keyword := original.args[0].keyword) is not None and keyword.value != "state_dict":
+        return None
+    part = is_part(func.value, work.scope, work.module, work.project)
+    places = f"dict({code(updated.func.value)}.parameters_and_names())"
+    if by_torch_names(original.args[0].value, work.module, work.project):
+        places = f"named_state({code(updated.func.value)})"
+        work.notes.needs.add("named_state")
+    elif not part and not second_names(work.project):
+        return None
+    work.notes.needs.add("load_state")
+    work.tell("T2M507", "load_state_dict", "values are assigned by the places of the parameters")
+    return cst.parse_expression(f"load_state({places}, {code(updated.args[0].value)})")
 
 
 def names_as_keys(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
@@ -62,7 +96,9 @@ def names_as_keys(original: cst.Call, updated: cst.Call, work: Translation) -> c
         return None
     held = code(updated.func.value)
     work.tell("T2M505", "Module.named_parameters", "its names are keys of a state, which has those of MindSpore")
-    if second_names(work.project):
+    func = original.func
+    part = isinstance(func, cst.Attribute) and is_part(func.value, work.scope, work.module, work.project)
+    if part or second_names(work.project):
         listed = f"[(name, p) for name, p in {held}.parameters_and_names() if p.requires_grad]"
         return cst.parse_expression(listed)
     return cst.parse_expression(f"[(p.name, p) for p in {held}.trainable_params()]")
@@ -157,6 +193,33 @@ def tell_of_state(what: str, why: str, work: Translation) -> None:
     assumed = "; assumed: nobody asks how many batches a normalisation has seen, which MindSpore does not count"
     tier, given = (Tier.ASSUMED, assumed) if work.project.keeps_state else (Tier.EXACT, "")
     work.notes.findings.append(Finding("T2M505", tier, what, why + given))
+
+
+def by_torch_names(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    """A dictionary was made from states whose keys are torch's: `{k[4:]: v for k, v in state.items()}`."""
+    if not project.renames or not _asked_by_name(module).renamed:
+        return False
+    return _put_together(given) and any(type(n) is cst.Name and n.value in _torch_keyed(module) for n in descend(given))
+
+
+def _put_together(node: cst.CSTNode) -> bool:
+    made = type(node) is cst.Call and dotted(node.func).rpartition(".")[2] in ("OrderedDict", "dict")
+    return made or type(node) in (cst.Name, cst.DictComp)
+
+
+@once
+def _torch_keyed(module: ModuleInfo) -> frozenset[str]:
+    """Names of states with torch's keys, and of dictionaries that are made from these."""
+    renamed, found = _asked_by_name(module).renamed, set()
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            pairs = list(_bindings(stmt))
+            found |= {name for key, name in pairs if key in renamed}
+            value = stmt.node.value if pairs and isinstance(stmt.node, cst.Assign) else None
+            if value is not None and type(value) is not cst.Name and _put_together(value):
+                if any(type(n) is cst.Name and n.value in found for n in descend(value)):
+                    found |= {name for _, name in pairs}
+    return frozenset(found)
 
 
 @once

@@ -14,6 +14,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Tier
 from torch2ms.rewrite.naming import unused
+from torch2ms.rewrite.parameters.keys import by_torch_names
+from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.renewed import between, stepped, unseen
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.writer import Writer
@@ -34,14 +36,18 @@ def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> l
     if given is None:
         return None
     at_work = _asked(writer, _bound_to(given, stmt)) is not None  # a network's, also under a name: it changes with it
-    again = second_names(writer.project)
-    if not (again or at_work or _computed(writer, stmt, given) or not likely and _goes_on(writer, stmt)):
+    torchs = by_torch_names(given, writer.module, writer.project)
+    again = second_names(writer.project) or is_part(func.value, writer.scope, writer.module, writer.project)
+    if not (torchs or again or at_work or _computed(writer, stmt, given) or not likely and _goes_on(writer, stmt)):
         return None
     writer.needs.add("ops")
     why = "values are assigned: load_param_into_net would share them, and an optimizer at work would not see them"
     writer.tell("T2M507", "load_state_dict", why + seen, tier)
     name, value = (unused(n, writer.module, writer.plan) for n in ("name", "value"))
     held = "dict({0}.parameters_and_names())" if again else "{0}.parameters_dict()"
+    if torchs:
+        writer.needs.add("named_state")
+        held = "named_state({0})"
     write = f"ops.assign({held}[{name}], {value})"
     if any(a.keyword is not None and a.keyword.value == "strict" and constant(a.value) is False for a in call.args):
         write = f"if {name} in {held}:\n        {write}"

@@ -64,6 +64,10 @@ def attribute(
     if attr == "module" and receiver.kind == "module" and not stored and wrapped:
         if (made := _unwrapped(receiver, updated, work)) is not None:
             return made
+    if attr == "training" and type(original.value) is cst.Call and receiver.name.startswith("torch.nn."):
+        if work.module.value(original.value.func).name == receiver.name:  # a cell that is made does not train yet
+            work.tell("T2M601", "Module.training", "it is True of a layer that was just made")
+            return cst.Name("True")
     if attr == "_parameters" and receiver.kind == "module" and id(original) in where.listing:
         return own_parameters(updated, work)
     if attr == "forward" and runs(receiver, work):
@@ -247,6 +251,7 @@ def _keeps_module(cls: ClassInfo) -> bool:
 
 _PLACE = re.compile(r"\{self\}\.\w+")
 _ASKED = re.compile(r"\.requires_grad_\((?:requires_grad=)?(True|False|)\)$")
+_PHASED = re.compile(r"set_grad_enabled\(\s*(?:mode\s*=\s*)?(?!True\b|False\b|mode\b)\w")  # by what a variable says
 _PATCHED = re.compile(r"\.forward *=[^=]")
 
 
@@ -361,6 +366,8 @@ def _is_leaf(receiver: Value, node: cst.BaseExpression, work: Translation) -> cs
     if receiver.name not in ("module_param", "parameter") and any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
     made = receiver.leaf or receiver.name in ("module_param", "parameter")
+    if not made and receiver.deps and work.module.says(_PHASED):
+        return None  # torch may have recorded nothing
     if not made and not receiver.deps and any(_held(part, work) for part in descend(node)):
         return None
     if not receiver.deps and not made and _of_a_nameless_leaf(node, work):
@@ -374,6 +381,8 @@ def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation)
     if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
     with_graph = receiver.leaf or bool(receiver.deps)
+    if with_graph and not receiver.leaf and work.module.says(_PHASED):
+        return None  # torch may have recorded nothing
     if isinstance(node, cst.Attribute) and work.project.says(re.compile(_STOPPED % node.attr.value)):
         return None  # not for good
     if not with_graph and any(_held(part, work) for part in descend(node)):

@@ -36,7 +36,7 @@ from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known
-from torch2ms.tape.functions.remaining import remaining
+from torch2ms.tape.functions.remaining import left_in_leaves, remaining
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import find_stores
@@ -80,6 +80,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting.meeting = project.meeting = _meeting(lifting, project, events)
     lifting.spills = Spills(project, lifting.callee, events)
     project.remaining = remaining(project, lifting.callee, events, lifting.spills)
+    project.left_in_leaves = left_in_leaves(project, lifting.callee, events)
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]

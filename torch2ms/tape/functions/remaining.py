@@ -49,6 +49,25 @@ def remaining(project: Project, callee: Callees, events: dict[int, list[Event]],
     return found
 
 
+def left_in_leaves(
+    project: Project, callee: Callees, events: dict[int, list[Event]]
+) -> dict[int, list[tuple[Stmt, frozenset[str], str]]]:
+    """By the id of a scope that looks at the gradient of a tensor: the calls that leave one, where, and their names."""
+    found: dict[int, list[tuple[Stmt, frozenset[str], str]]] = {}
+    if not project.leaving:
+        return found
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            if not any(e.kind == "leaf_grad" and not e.writes for e in events[id(scope)]):
+                continue
+            calls = [Call(s, c, i) for s in scope.body.walk() for c in s.calls if (i := callee.get(id(c))) is not None]
+            found[id(scope)] = [
+                (c.stmt, c.networks(events, module), dotted(c.node.func))
+                for c in calls if id(c.info.scope) in project.leaving
+            ]  # fmt: skip
+    return found
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of a function of the project."""
@@ -144,4 +163,4 @@ def _sources(
             yield Source(call.stmt, call.networks(events, module), name, call.optimizers(events))
 
 
-__all__ = ["remaining"]
+__all__ = ["left_in_leaves", "remaining"]

@@ -19,11 +19,16 @@ from torch2ms.tape.plan import Plan
 _GRADIENTS = re.compile(r"backward|\bgrad\b|autograd")
 
 
-def drop_idle(events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan) -> list[Event]:
-    """Leave out `optimizer.step()` of a script in which nothing ever makes a gradient: torch skips every parameter."""
-    if not events or not scope.is_module or module.says(_GRADIENTS) or not _alone(module):
+def drop_idle(events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan, single: bool) -> list[Event]:
+    """Leave out `optimizer.step()` of a script in which nothing ever makes a gradient: torch skips every parameter.
+
+    `single`: the script is the whole project, so that nobody else calls its functions.
+    """
+    if not events or not (scope.is_module or single) or module.says(_GRADIENTS) or not _alone(module):
         return events
     idle = [e for e in events if e.kind in ("step", "clear") and isinstance(e.stmt.node, cst.Expr) and _own(e)]
+    if not scope.is_module:  # the optimizer of the script, whoever calls the function
+        idle = [e for e in idle if e.place in module.scope.locals and e.place not in scope.locals | set(scope.params)]
     if len(idle) != len(events):
         return events
     for event in idle:

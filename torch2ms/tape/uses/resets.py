@@ -94,12 +94,22 @@ def _left(event: Event, owner: Owner, records: Records) -> str:
     if owner.kind != "leaf" or not isinstance(event.stmt.node, cst.Expr):
         return "None"
     zeros = f"ops.zeros_like({owner.variable})"
-    cleared = [c for c in event.stmt.calls if dotted(c.func).rpartition(".")[2] == "zero_grad"]
-    if not cleared:
-        return zeros
-    if not any(constant(a.value) is False for c in cleared for a in c.args):
+    if not leaves_zeros(event):
         return "None"
+    if not _zero_grads(event):
+        return zeros
     return f"None if {owner.variable} is None else {zeros}" if records.may_be_empty(event, owner) else zeros
+
+
+def leaves_zeros(event: Event) -> bool:
+    """`x.grad.zero_()`, `opt.zero_grad(set_to_none=False)`: the gradient is there afterwards, and is zero."""
+    cleared = _zero_grads(event)
+    kept = not cleared or any(constant(a.value) is False for c in cleared for a in c.args)
+    return kept and isinstance(event.stmt.node, cst.Expr)
+
+
+def _zero_grads(event: Event) -> list[cst.Call]:
+    return [c for c in event.stmt.calls if dotted(c.func).rpartition(".")[2] == "zero_grad"]
 
 
 def _loop_over_gradients(event: Event, records: Records) -> Stmt | None:
