@@ -25,7 +25,7 @@ from torch2ms.analysis.program.module import ModuleInfo as ModuleInfo
 from torch2ms.analysis.program.naming import module_name
 from torch2ms.analysis.program.plain import Plain as Plain
 from torch2ms.analysis.program.reshaping import reshapes
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.taken import takes
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
