@@ -114,3 +114,13 @@ def without_prefix(state, prefix):
     for key in sorted(state):
         if key.startswith(prefix):
             state[key[len(prefix) :]] = state.pop(key)
+
+
+def weight_of(layer):
+    """The weight of a layer, whatever MindSpore calls it."""
+    return next(getattr(layer, name) for name in ("weight", "gamma", "embedding_table") if hasattr(layer, name))
+
+
+def bias_of(layer):
+    """The bias of a layer, whatever MindSpore calls it."""
+    return layer.beta if hasattr(layer, "beta") else layer.bias

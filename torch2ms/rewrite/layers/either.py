@@ -17,6 +17,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
 NAMES = {"weight": ("weight", "gamma", "embedding_table"), "bias": ("bias", "beta")}
+OF = {"weight": "weight_of", "bias": "bias_of"}
 WHY = "layers of MindSpore have it under several names"
 
 
@@ -49,6 +50,23 @@ def read(receiver: Value, original: cst.Attribute, updated: cst.Attribute, work:
         return updated
     _tell(receiver, name, work)
     return _first_of(code(updated.value), name, "None", receiver, work)
+
+
+def of_unseen_class(
+    receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation
+) -> cst.BaseExpression:
+    """`block.bn2.weight` of a layer whose class a caller has picked: its weight, whatever MindSpore calls it."""
+    name = original.attr.value
+    if not _any_kind(receiver, name, work, unseen=_is_part(original.value, work)):
+        return updated
+    work.notes.needs.add(OF[name])
+    _tell(receiver, name, work)
+    return cst.Call(cst.Name(work.alias(OF[name])), [cst.Arg(updated.value)])
+
+
+def _is_part(node: cst.BaseExpression, work: Translation) -> bool:
+    """An attribute of a network."""
+    return type(node) is cst.Attribute and work.module.value(node.value).kind == "module"
 
 
 def _tell(receiver: Value, name: str, work: Translation) -> None:

@@ -120,6 +120,8 @@ def attribute(
         work.refuse("T2M115", "Tensor.grad", *GRADIENTS)
     if not stored and (found := either.read(receiver, original, updated, work)) is not updated:
         return found
+    if not stored and (found := either.of_unseen_class(receiver, original, updated, work)) is not updated:
+        return found
     return _of_layer(receiver, attr, updated, work)
 
 
