@@ -23,6 +23,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.parameters.beside import TODO, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
+from torch2ms.rewrite.parameters.given_states import of_network
 from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.translation import Translation
@@ -74,7 +75,9 @@ def loaded(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
         places = f"named_state({code(updated.func.value)})"
         work.notes.needs.add("named_state")
     elif not part and not second_names(work.project):
-        return None
+        if work.stmt is None or not of_network(original.args[0].value, work.stmt, work.module):
+            return None
+        places = f"{code(updated.func.value)}.parameters_dict()"  # values of another network are not to be shared
     work.notes.needs.add("load_state")
     work.tell("T2M507", "load_state_dict", "values are assigned by the places of the parameters")
     return cst.parse_expression(f"load_state({places}, {code(updated.args[0].value)})")

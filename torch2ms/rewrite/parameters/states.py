@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Tier
 from torch2ms.rewrite.naming import unused
+from torch2ms.rewrite.parameters.given_states import bound_to, of_network, stated
 from torch2ms.rewrite.parameters.keys import by_torch_names
 from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.renewed import between, stepped, unseen
@@ -35,7 +36,7 @@ def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> l
     given = call.args[0].value if call.args else None
     if given is None:
         return None
-    at_work = _asked(writer, _bound_to(given, stmt)) is not None  # a network's, also under a name: it changes with it
+    at_work = of_network(given, stmt, writer.module)  # it changes with the network
     torchs = by_torch_names(given, writer.module, writer.project)
     again = second_names(writer.project) or is_part(func.value, writer.scope, writer.module, writer.project)
     if not (torchs or again or at_work or _computed(writer, stmt, given) or not likely and _goes_on(writer, stmt)):
@@ -61,20 +62,7 @@ def _own_state(writer: Writer, call: cst.Call) -> cst.BaseExpression | None:
 
 def _asked(writer: Writer, given: cst.BaseExpression) -> cst.BaseExpression | None:
     """The module in `net.state_dict()`"""
-    func = given.func if isinstance(given, cst.Call) and not given.args else None
-    if not isinstance(func, cst.Attribute) or func.attr.value != "state_dict":
-        return None
-    return func.value if writer.module.value(func.value).kind in ("module", "unknown") else None
-
-
-def _bound_to(given: cst.BaseExpression, stmt: Stmt) -> cst.BaseExpression:
-    """What a name was bound to last before the statement."""
-    if isinstance(given, cst.Name):
-        made = [s for s in stmt.block.scope.body.walk() if given.value in s.defs and s.number < stmt.number]
-        node = made[-1].node if made else None
-        if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name):
-            return node.value
-    return given
+    return stated(given, writer.module)
 
 
 def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
@@ -96,7 +84,7 @@ def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
 
 def _made_by_function(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
     """A function of the project returned the dictionary: `average([net.state_dict() for net in clients])`."""
-    given = _bound_to(given, stmt)
+    given = bound_to(given, stmt)
     return isinstance(given, cst.Call) and writer.module.value(given.func).kind == "function"
 
 
