@@ -12,7 +12,7 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.editing.suites import Suites, line_of
 from torch2ms.inlining.candidate import Candidate
-from torch2ms.inlining.meanings import missing
+from torch2ms.inlining.meanings import free_names, missing
 
 
 def lacking(project: Project, found: dict[int, Candidate]) -> dict[str, Plain]:
@@ -21,7 +21,8 @@ def lacking(project: Project, found: dict[int, Candidate]) -> dict[str, Plain]:
     for made in {id(m): m for m in found.values()}.values():
         table = made.info.module.imports.table
         for module in {id(s.module): s.module for s in made.sites if s.module is not made.info.module}.values():
-            if more := {n: table[n] for n in missing(made, module) if _elsewhere(table.get(n, ""))}:
+            wants = missing(made, module) | module.imports.supposed.intersection(free_names(made.info))
+            if more := {n: table[n] for n in wants if _elsewhere(table.get(n, ""))}:
                 wanted.setdefault(module.name, {}).update(more)
     return {name: Importing(project.modules[name], more).plain() for name, more in wanted.items()}
 

@@ -45,6 +45,7 @@ class Imports:
     table: dict[str, str] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     roots: set[str] = field(default_factory=set)  # names bound by `import a.b` without `as`
+    supposed: set[str] = field(default_factory=set)  # names that no import binds, for all that is seen
 
     def add(self, node: cst.Import | cst.ImportFrom) -> None:
         if isinstance(node, cst.Import):
@@ -73,7 +74,9 @@ class Imports:
         self.add(node)
         names = [dotted(alias.name) for alias in node.names] if isinstance(node, cst.Import) else [self.source(node)]
         if isinstance(node.names, cst.ImportStar) or any(name.partition(".")[0] == "torch" for name in names):
+            self.supposed |= {"torch"} - self.table.keys()
             self.table.setdefault("torch", "torch")
+        self.supposed -= self.roots
 
     def source(self, node: cst.ImportFrom) -> str:
         """The absolute name of the module a `from` import reads."""
