@@ -123,4 +123,4 @@ def weight_of(layer):
 
 def bias_of(layer):
     """The bias of a layer, whatever MindSpore calls it."""
-    return layer.beta if hasattr(layer, "beta") else layer.bias
+    return layer.bias if hasattr(layer, "bias") else layer.beta

@@ -35,16 +35,19 @@ def in_constructors(project: Project) -> frozenset[str]:
                 for call in () if turns else stmt.calls:
                     callers[name_called(call)].append(scope)
     found = {n for n, count in defined.items() if callers[n] and mentioned[n] == count + len(callers[n])}
-    while late := {n for n in found if not all(_begins(scope, found) for scope in callers[n])}:
+    homes = {id(cls.scope) for m in project.modules.values() for cls in m.classes.values() if cls.kind == "module"}
+    while late := {n for n in found if not all(_begins(scope, found, homes) for scope in callers[n])}:
         found -= late
     return frozenset(found)
 
 
-def _begins(scope: Scope, found: set[str]) -> bool:
-    """A constructor, something in one, a function that is among those found, or the body of a module."""
+def _begins(scope: Scope, found: set[str], homes: set[int]) -> bool:
+    """The constructor of a network, something in one, a function among those found, or the body of a module; objects of
+    other classes may be made at every step."""
     around: Scope | None = scope
     while around is not None and not around.is_module:
-        if around.is_function and (around.name == "__init__" or around.name in found):
+        own = around.name == "__init__" and around.cls is not None and id(around.cls) in homes
+        if around.is_function and (own or around.name in found):
             return True
         around = around.parent
     return scope.is_module

@@ -55,6 +55,12 @@ def _may_be_none(use: Use) -> bool:
     return node is not None and use.facts.nothing(node)
 
 
+def _unseen_beside(use: Use) -> bool:
+    """A sampler and a `shuffle` that nobody sees: where the sampler is None after all, the other one counts."""
+    seen = not use.given("shuffle") or use.value("shuffle") is False or use.kind("shuffle") == "none"
+    return not seen and not isinstance(use.node("sampler"), cst.Call)
+
+
 def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
     """Batches that are not lists of columns: a dict, a single value, whatever `collate_fn` returns."""
     if use.kind("batch_size") == "none":
@@ -105,7 +111,7 @@ def sampler(use: Use) -> Choice:
 
 def _order(use: Use) -> tuple[str, str, tuple[str, ...]]:
     """The argument that says in which order samples come: MindSpore shuffles unless told not to."""
-    if use.given("sampler") and _may_be_none(use):
+    if use.given("sampler") and (_may_be_none(use) or _unseen_beside(use)):
         if use.given("shuffle") and use.text("shuffle").strip("()") == f"{use.text('sampler')} is None":
             return "shuffle={shuffle} or None, sampler={sampler}", "", ("shuffle",)
         order = "{shuffle}" if use.given("shuffle") and use.kind("shuffle") != "none" else "False"

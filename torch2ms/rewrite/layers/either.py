@@ -65,8 +65,9 @@ def of_unseen_class(
 
 
 def _is_part(node: cst.BaseExpression, work: Translation) -> bool:
-    """An attribute of a network."""
-    return type(node) is cst.Attribute and work.module.value(node.value).kind == "module"
+    """An attribute of a network that is none of its settings."""
+    held = type(node) is cst.Attribute and work.module.value(node.value).kind == "module"
+    return held and not of_settings(f"{dotted(node)}.")
 
 
 def _tell(receiver: Value, name: str, work: Translation) -> None:

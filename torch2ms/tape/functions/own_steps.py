@@ -33,13 +33,20 @@ def used_after(records: Records, project: Project) -> str:
     """
     steps = [e for e in records.events if e.kind in ("step", "scaler_step") and not e.through and project.changing]
     for step in steps:
-        cls = project.find(step.value.name, records.module)
-        lineage = [c.qualified for c in cls.lineage()] if isinstance(cls, ClassInfo) else []
-        changing = lineage[:1] if project.changing & {*lineage} else []
-        for owner in records.owners if changing else ():
+        name = _changing(step, records, project)
+        for owner in records.owners if name else ():
             if concerns(step, owner, records.owners) and _used(step, owner, records):
-                return changing[0].rpartition(".")[2]
+                return name.rpartition(".")[2]
     return ""
+
+
+def _changing(step: Event, records: Records, project: Project) -> str:
+    """The class with such a step that the optimizer is, or may be where its class is not seen."""
+    name = step.value.name
+    cls = project.find(name, records.module)
+    if isinstance(cls, ClassInfo):
+        return cls.qualified if project.changing & {c.qualified for c in cls.lineage()} else ""
+    return "" if name.startswith("torch.") else min(project.changing)
 
 
 def _used(step: Event, owner: Owner, records: Records) -> bool:
@@ -50,6 +57,8 @@ def _used(step: Event, owner: Owner, records: Records) -> bool:
     events = [*records.events[:number], left, *records.events[number:]]
     followed = replace(owner, before={})
     Ledger(records.scope, events, [followed], records.outside)
+    if owner.stored and any(n == number for n, _ in followed.exit.held):
+        return True  # other functions may use them
     return any(
         n == number
         for at, event in enumerate(events)
