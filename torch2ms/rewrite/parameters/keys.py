@@ -23,7 +23,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.parameters.beside import TODO, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
-from torch2ms.rewrite.parameters.given_states import of_network
+from torch2ms.rewrite.parameters.given_states import of_network, stated
 from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.translation import Translation
@@ -75,12 +75,18 @@ def loaded(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
         places = f"named_state({code(updated.func.value)})"
         work.notes.needs.add("named_state")
     elif not part and not second_names(work.project):
-        if work.stmt is None or not of_network(original.args[0].value, work.stmt, work.module):
+        if work.stmt is None or not _perhaps_of_network(original.args[0].value, work.stmt, work.module):
             return None
         places = f"{code(updated.func.value)}.parameters_dict()"  # values of another network are not to be shared
     work.notes.needs.add("load_state")
     work.tell("T2M507", "load_state_dict", "values are assigned by the places of the parameters")
     return cst.parse_expression(f"load_state({places}, {code(updated.args[0].value)})")
+
+
+def _perhaps_of_network(given: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
+    """The state has values of a network that is there, or somehow gets some: `dict(net.state_dict())`, in a loop."""
+    calls = (call for other in stmt.block.scope.body.walk() for call in other.calls)
+    return of_network(given, stmt, module) or any(stated(call, module) is not None for call in calls)
 
 
 def names_as_keys(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
