@@ -18,12 +18,12 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import free_uses
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.parameters.beside import TODO, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
-from torch2ms.rewrite.parameters.given_states import of_network, stated
+from torch2ms.rewrite.parameters.given_states import bound_to, of_network, stated
 from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.translation import Translation
@@ -32,6 +32,7 @@ STATES = re.compile(r"\.state_dict\(\s*\)")
 WRITTEN = re.compile(r"""["'][\w.]*(?:running|num_batches_tracked|weight|bias)\w*["']\s+(?:not\s+)?in\b"""
                      r"""|(?:ends|starts)with\(\s*\(?\s*["']""")  # fmt: skip
 READING = ("items", "keys", "values", "get")
+COPYING = ("load", "load_file", "deepcopy", "load_checkpoint")  # values that nobody else has
 
 
 def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
@@ -85,6 +86,9 @@ def loaded(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
 
 def _perhaps_of_network(given: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
     """The state has values of a network that is there, or somehow gets some: `dict(net.state_dict())`, in a loop."""
+    bound = bound_to(given, stmt)
+    if type(bound) is cst.Call and name_called(bound).rpartition(".")[2] in COPYING:
+        return False
     calls = (call for other in stmt.block.scope.body.walk() for call in other.calls)
     return of_network(given, stmt, module) or any(stated(call, module) is not None for call in calls)
 

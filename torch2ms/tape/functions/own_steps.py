@@ -54,7 +54,8 @@ def _used(step: Event, owner: Owner, records: Records) -> bool:
     deps = owner.owns or frozenset({owner.place})
     left = Event("spill", step.stmt, step.node, value=Value("tensor", deps=deps), lifted=True)
     number = records.number[id(step)] + 1
-    events = [*records.events[:number], left, *records.events[number:]]
+    rest = [replace(e, effects={}) if e.stmt is step.stmt else e for e in records.events[number:]]  # its own are none
+    events = [*records.events[:number], left, *rest]
     followed = replace(owner, before={})
     Ledger(records.scope, events, [followed], records.outside)
     if owner.stored and any(n == number for n, _ in followed.exit.held):
