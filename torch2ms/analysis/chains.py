@@ -40,12 +40,19 @@ def is_temporary(node: cst.CSTNode, module: ModuleInfo | None = None) -> bool:
 
 
 def picked(node: cst.CSTNode, module: ModuleInfo) -> bool:
-    """`x[~mask]`, `x[x > 0]`: elements that a mask picks are a copy."""
-    if type(node) is not cst.Subscript or len(node.slice) != 1 or type(node.slice[0].slice) is not cst.Index:
+    """`x[~mask]`, `x[x > 0]`, `x[rows, :]`: elements that a mask or a list of numbers picks are a copy."""
+    places = [e.slice.value for e in node.slice if type(e.slice) is cst.Index] if type(node) is cst.Subscript else []
+    return any(_picks(place, module, alone=len(node.slice) == 1) for place in places)  # type: ignore[attr-defined]
+
+
+def _picks(place: cst.BaseExpression, module: ModuleInfo, alone: bool) -> bool:
+    value = module.value(place)
+    if value.kind == "tensor" and not value.likely and (value.rank or value.dtype == "bool"):
+        return True
+    if not alone:
         return False
-    place = node.slice[0].slice.value
     inverted = isinstance(place, cst.UnaryOperation) and isinstance(place.operator, cst.BitInvert)
-    return (inverted or isinstance(place, cst.Comparison)) and module.value(place).kind == "tensor"
+    return (inverted or isinstance(place, cst.Comparison)) and value.kind == "tensor"
 
 
 def of_dict(node: cst.CSTNode, module: ModuleInfo) -> bool:

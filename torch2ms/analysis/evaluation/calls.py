@@ -17,7 +17,7 @@ from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
 from torch2ms.analysis.evaluation.handed_on import of_functions, with_functions
-from torch2ms.analysis.evaluation.lookup import class_of, function_of, makes_instances
+from torch2ms.analysis.evaluation.lookup import class_of, function_of, layers_bound, makes_instances
 from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
     NAMED_PARAMETERS,
@@ -345,6 +345,9 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     forward = cls.method("forward") if cls is not None else None
     if forward is not None:
         return spread(_function(forward, given, ev, target), deps)
+    if not last and target.place.startswith("self.") and (cls := ev.cls) is not None:  # one class or another
+        if names := ev.exchange.ask(layers_bound, cls, target.place[5:]):
+            return reduce(ev.project.joined, [_forward(replace(target, name=name), given, ev) for name in names])
     if last in torchapi.RECURRENT:
         one = spread(given.first, deps) if given.first.name == torchapi.PACKED else Value("tensor", deps=deps)
         state = Value("tuple" if last == "LSTM" else "tensor", deps=deps)

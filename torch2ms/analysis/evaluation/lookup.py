@@ -95,6 +95,13 @@ def kinds(cls: ClassInfo) -> set[str]:
     return {value.kind for each in cls.lineage() for value in each.attrs.values()}
 
 
+def layers_bound(cls: ClassInfo, attr: str) -> tuple[str, ...]:
+    """The classes of layers that an attribute is bound to, where each is seen: in branches, one of several."""
+    held = [value for one in cls.lineage() for value in one.bound.get(attr, {}).values() if value.kind != "none"]
+    names = tuple(dict.fromkeys(value.name for value in held if value.kind == "module"))
+    return names if len(held) > 1 and "" not in names and all(v.kind == "module" for v in held) else ()
+
+
 def made_here(node: cst.BaseExpression, value: Value, ev: Evaluator) -> bool:
     """A new object of a class of the project, which is no module: what it trains nothing else has."""
     bare = not value.place and not value.deps and value.owns is None and value.items is None

@@ -38,12 +38,15 @@ def peeled(node: cst.BaseExpression, writer: Writer) -> cst.BaseExpression:
             return node
 
 
-def tensor(target: cst.BaseExpression, stmt: Stmt, writer: Writer) -> cst.BaseExpression | None:
-    """The tensor whose memory alone a write into the target changes, None where the write is like any other."""
+def tensor(target: cst.BaseExpression, stmt: Stmt, writer: Writer, cut: bool = False) -> cst.BaseExpression | None:
+    """The tensor whose memory alone a write into the target changes, None where the write is like any other.
+
+    `cut`: it goes through `.data` of a part of the target.
+    """
     if not writer.differentiated or not isinstance(target, (cst.Name, cst.Attribute, cst.Call)):
         return None
     whole = peeled(target, writer)
-    cut = whole is not target
+    cut = cut or whole is not target
     if not isinstance(whole, (cst.Name, cst.Attribute)) or not dotted(whole):
         return None
     if writer.module.value(whole).kind != "tensor" or is_parameter(
@@ -55,12 +58,21 @@ def tensor(target: cst.BaseExpression, stmt: Stmt, writer: Writer) -> cst.BaseEx
     return whole if graph and (cut or unrecorded(stmt, writer)) else None
 
 
-def shown(node: cst.BaseExpression, stmt: Stmt, writer: Writer) -> cst.BaseExpression | None:
-    """The tensor of which a write changes a part of the memory alone: also `cut`, for `cut = h.detach()`."""
+def shown(target: cst.BaseExpression, stmt: Stmt, writer: Writer, cut: bool = False) -> cst.BaseExpression | None:
+    """The tensor of which a write changes a part of the memory alone: `h` of `h[0].data`, `cut` for
+    `cut = h.detach()`."""
+    node = target
+    while True:
+        if isinstance(node, cst.Subscript):
+            node = node.value
+        elif isinstance(inner := peeled(node, writer), cst.Subscript):
+            node, cut = inner, True
+        else:
+            break
     if writer.differentiated and isinstance(node, cst.Name) and stmt.muts - {node.value}:
         if views.through(node, stmt, writer.scope) & views.CUT:
             return node
-    return tensor(node, stmt, writer)
+    return tensor(node, stmt, writer, cut)
 
 
 def whole(held: cst.BaseExpression, text: str, stmt: Stmt, writer: Writer) -> list[cst.BaseStatement] | None:
@@ -78,15 +90,16 @@ def whole(held: cst.BaseExpression, text: str, stmt: Stmt, writer: Writer) -> li
 
 
 def part(
-    target: cst.Subscript, text: str, stmt: Stmt, writer: Writer, symbol: str = "="
+    target: cst.Subscript, text: str, stmt: Stmt, writer: Writer, symbol: str = "=", cut: bool = False
 ) -> list[cst.BaseStatement] | None:
     """The lines that write a part of the tensor, which MindSpore would not do through another tensor."""
     indices: list[cst.Subscript] = []
     node: cst.BaseExpression = target
     while isinstance(node, cst.Subscript):
         indices.insert(0, node)
-        node = node.value
-    held = shown(node, stmt, writer)
+        inner = peeled(node.value, writer)
+        node = inner if isinstance(inner, cst.Subscript) else node.value
+    held = shown(target, stmt, writer, cut)
     if held is None:
         return None
     taken = writer.scope.locals | set(writer.scope.params)
@@ -110,7 +123,9 @@ def stored(
 ) -> list[cst.BaseStatement] | None:
     """The lines for `h.data = value` and `h.data[0] = value`, None where it is neither."""
     if type(target) is cst.Subscript:
-        return part(target, code(writer.expression(value)), stmt, writer) if _asked(target, stmt, writer) else None
+        if shown(target, stmt, writer) is None:
+            return None
+        return part(target, code(writer.expression(value)), stmt, writer)
     if not is_data(target, writer.module) or (held := tensor(target, stmt, writer)) is None:
         return None
     place, new = code(writer.expression(held)), code(writer.expression(value))
@@ -128,23 +143,18 @@ def _bound_before(name: str, stmt: Stmt) -> bool:
 def changed(stmt: Stmt, node: cst.AugAssign, writer: Writer) -> list[cst.BaseStatement] | None:
     """The lines for `h.data += value`, `h.data[0] *= value`; None where it is neither."""
     symbol = code(node.operator).strip()
-    if type(node.target) is cst.Subscript:
-        if not _asked(node.target, stmt, writer):
+    target = peeled(node.target, writer)
+    if isinstance(target, cst.Subscript):
+        cut = target is not node.target
+        if shown(target, stmt, writer, cut) is None:
             return None
-        return part(node.target, code(writer.expression(node.value)), stmt, writer, symbol)
+        return part(target, code(writer.expression(node.value)), stmt, writer, symbol, cut)
     held = tensor(node.target, stmt, writer)
     if held is None or SHIFTS.get(type(node.operator)):
         return None
     place, right = code(writer.expression(held)), code(writer.expression(node.value))
     right = right if atomic(node.value) else f"({right})"
     return whole(held, f"{place} {symbol.removesuffix('=')} {right}", stmt, writer)
-
-
-def _asked(target: cst.Subscript, stmt: Stmt, writer: Writer) -> bool:
-    node: cst.BaseExpression = target
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    return shown(node, stmt, writer) is not None
 
 
 def shown_by_array(stmt: Stmt, writer: Writer) -> str:

@@ -72,8 +72,7 @@ class InPlace:
             chain.append(node)
             methods.append(node.func.attr.value)
             node = node.func.value
-        target = node
-        target = apart.peeled(target, self.writer)
+        target = apart.peeled(node, self.writer)
         value = self.module.value(target)
         if views.copied(target, self.module):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", COPIED, "make the whole tensor anew")
@@ -110,7 +109,7 @@ class InPlace:
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
             return None
-        if isinstance(target, cst.Subscript) and (lines := apart.part(target, code(result), stmt, self.writer)):
+        if isinstance(target, cst.Subscript) and (lines := apart.part(target, code(result), stmt, self.writer, cut=target is not node)):
             return lines
         if held is not None:
             return apart.whole(held, code(result), stmt, self.writer)

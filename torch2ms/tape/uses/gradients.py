@@ -24,6 +24,7 @@ from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
 from torch2ms.tape.uses.kept import WHY, keeps_zeros, kept_while_changed
 from torch2ms.tape.uses.layer_loops import one_dimensional
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
+from torch2ms.tape.uses.own_memory import by_index, into_name, kept_apart
 
 NAME_THEM = "name the parameters that take part in the loss, or leave out those whose gradient is zero"
 
@@ -69,6 +70,8 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif event.kind == "grad_loop":
             plan_loop(event, owner, module, plan, writer, _empty(event, owner, records), by_value)
         elif not plan_comprehension(event, owner, module, plan, writer, _empty(event, owner, records)):
+            if event.writes and owner.kind == "leaf" and len(owners) > 1 and by_index(event.stmt):
+                kept_apart(event.stmt, owner, plan)
             _leaf(event, owner, plan, writer)
     return ""
 
@@ -166,8 +169,11 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         why = "MindSpore has zeros where torch has None"
     elif isinstance(event.stmt.node, cst.Assign) and event.stmt.node.value is event.node:
         names = event.stmt.defs
-        if any(names & s.muts for s in writer.scope.body.walk()):
+        changing = [s for s in writer.scope.body.walk() if names & s.muts]
+        if not all(map(into_name, changing)):
             why = "another name holds the gradient, and changes it"
+        elif changing:
+            kept_apart(event.stmt, owner, plan)
     if why:
         plan.refused.add(id(event.node))
         plan.refuse(event.stmt, refusal(event, why))
@@ -240,6 +246,7 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
         above = [item for item in plan.replaced.get(id(event.stmt), []) if item is not event.stmt]  # that take it
         plan.replaced[id(event.stmt)] = [*above, Text(text, [node.value, grad.value])]
     elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
+        kept_apart(event.stmt, owner, plan)
         plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
     else:
         return False

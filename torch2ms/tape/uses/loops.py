@@ -26,6 +26,7 @@ from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, 
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.layer_loops import plan_layers
+from torch2ms.tape.uses.own_memory import by_index, kept_apart
 
 REDUCING = {"sum", "max", "min", "all", "any", "norm", "mean", "len", "set", "sorted", "fsum", "amax", "amin"}
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "add_scalar", "add_histogram"}
@@ -69,6 +70,8 @@ def plan_loop(
         _perhaps_none(_inside(event.stmt), param, replacement, module, plan, writer)
         why = "the gradient of each parameter is looked up"
     else:
+        if by_index(event.stmt):
+            kept_apart(event.stmt, owner, plan)
         replacement = _numbered(event, param, called, owner, plan, writer) if event.writes else f"{param}_grad"
         if not event.writes:
             given = _zipped(node, pairing, replacement, called, owner, plan)
@@ -100,7 +103,8 @@ def _numbered(event: Event, param: str, called: bool, owner: Owner, plan: Plan, 
     else:
         plan.expressions[id(node.iter)] = f"enumerate({weights_of(owner)})"
         plan.expressions[id(node.target)] = f"{index}, {param}"
-    plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = list({owner.variable})"))
+    if not by_index(event.stmt):
+        plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = list({owner.variable})"))
     return f"{owner.variable}[{index}]"
 
 
@@ -313,6 +317,8 @@ def _table(stmt: Stmt, owner: Owner, plan: Plan, writer: Writer, writes: bool, e
     writer.names.add(table)
     weights = weights_of(owner)
     made = f"{table} = " + (f"{{}} if {grads} is None else " if empty else "") + f"dict(zip({weights}, {grads}))"
+    if by_index(stmt):
+        kept_apart(stmt, owner, plan)
     above = plan.before.setdefault(id(stmt), [])
     if not any(isinstance(t, Text) and t.template == made for t in above):
         above.append(Text(made))

@@ -1,0 +1,58 @@
+"""Gradients that a program writes into by index: MindSpore may give several of them one memory.
+
+For `a + b` it makes the gradient of the sum once, and hands it to both. torch does so, too, but `backward()` copies it
+into `.grad`; what `torch.autograd.grad` returns is shared there as here.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.chains import base, is_change
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.plan import Plan, Text
+
+
+def by_index(stmt: Stmt) -> bool:
+    """The statement, or one in it, writes into the memory of a gradient: `p.grad[rows] = 0`; `d = p.grad` and
+    `d.add_(p)`."""
+    body = [stmt, *(s for b in stmt.blocks for s in b.walk())]
+    if any(_stores(s.node) for s in body):
+        return True
+    named = [s for s in body if isinstance(s.node, cst.Assign) and _of_gradient(s.node.value)]
+    names = frozenset().union(*(s.defs for s in named))
+    return any(names & s.muts or names and _changes(s.node) for s in body)
+
+
+def into_name(stmt: Stmt) -> bool:
+    """`g[rows] = 0`, `g *= s`, `g.mul_(s)`: written by index, where every name shows it."""
+    node = stmt.node.value if isinstance(stmt.node, cst.Expr) else stmt.node
+    stored = isinstance(node, cst.Assign) and all(isinstance(t.target, cst.Subscript) for t in node.targets)
+    return stored or isinstance(node, cst.AugAssign) or is_change(node)
+
+
+def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
+    """Give each gradient of the owner memory of its own, above a statement."""
+    name = owner.variable
+    made = f"{name} = " + (f"{name}.copy()" if owner.kind == "leaf" else f"[grad.copy() for grad in {name}]")
+    above = plan.before.setdefault(id(stmt), [])
+    if not any(isinstance(item, Text) and item.template == made for item in above):
+        above.append(Text(made))
+
+
+def _stores(node: cst.CSTNode) -> bool:
+    targets = [node.target] if isinstance(node, cst.AugAssign) else []
+    targets += [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
+    return any(isinstance(t, cst.Subscript) and _of_gradient(t) for t in targets)
+
+
+def _changes(node: cst.CSTNode) -> bool:
+    """`p.grad.mul_(s)`, which is written by index where other names hold the gradient."""
+    return isinstance(node, cst.Expr) and is_change(node.value) and _of_gradient(base(node.value))
+
+
+def _of_gradient(node: cst.CSTNode) -> bool:
+    while isinstance(node, cst.Subscript) or isinstance(node, cst.Attribute) and node.attr.value == "data":
+        node = node.value
+    return isinstance(node, cst.Attribute) and node.attr.value in ("grad", "_grad")
