@@ -109,7 +109,9 @@ class InPlace:
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
             return None
-        if isinstance(target, cst.Subscript) and (lines := apart.part(target, code(result), stmt, self.writer, cut=target is not node)):
+        if isinstance(target, cst.Subscript) and (
+            lines := apart.part(target, code(result), stmt, self.writer, cut=target is not node)
+        ):
             return lines
         if held is not None:
             return apart.whole(held, code(result), stmt, self.writer)
