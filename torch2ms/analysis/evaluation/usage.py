@@ -121,7 +121,7 @@ def _trained(call: cst.Call, scope: Scope) -> set[str]:
         return set()
     around = [scope, *(scope.cls.walk() if scope.cls is not None else ())]
     called = {dotted(c.func) for each in around for s in each.body.walk() for c in s.calls}
-    return places & called - {"self"}
+    return places & called - {"", "self"}
 
 
 def _collect(scope: Scope, found: dict[int, set[str]], asked: Set[str]) -> None:

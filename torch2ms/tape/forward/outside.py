@@ -12,6 +12,13 @@ from torch2ms.analysis.values import Value
 from torch2ms.tape.ledger.event import Event
 
 
+def lent(varied: dict[str, Value], stmt: Stmt, around: list[Stmt], module: ModuleInfo) -> bool:
+    """What the statement makes is used in every turn of the loops around the event, and nothing tells of a graph: what
+    a loop binds anew is used in one turn alone."""
+    anew = {root(d) for owner in around if owner.is_loop for d in owner.all_defs}
+    return not anew & {root(p) for p in varied} and all(unseen_made(v, stmt, module) for v in varied.values())
+
+
 def unseen_made(value: Value, stmt: Stmt, module: ModuleInfo) -> bool:
     """Nothing tells that the statement makes a graph of what it is given: an unseen call, or its batches."""
     if value.kind != "loader":

@@ -19,7 +19,7 @@ from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import RUN, clash, effects, leaves, pure
 from torch2ms.tape.forward.nested import nested
-from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
+from torch2ms.tape.forward.outside import freed_each_turn, lent
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import (
     asked_by,
@@ -134,7 +134,7 @@ class Finder:
                         wanted |= stmt.uses
                     continue
                 varied = self.varied(stmt, wanted - ended, owns) or self.along(stmt, active_here)
-                if outside and varied and all(unseen_made(value, stmt, self.module) for value in varied.values()):
+                if outside and varied and lent(varied, stmt, chain, self.module):
                     region.graphless |= varied.keys()
                     varied = {}
                 (active_here if varied else feeding).append(stmt)

@@ -26,6 +26,7 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import called_as, callers
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, put_back, toggles
 
+MADE = ("module", "tensor", "param", "optimizer", "scheduler", "scaler", "loader", "list", "dict", "tuple", "str")
 HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
 
 
@@ -169,6 +170,8 @@ class _Order:
     def _calls(self, make: Make) -> Iterator[Make]:
         """The statements that call the function; of what they give it, and get, the optimizer holds something."""
         for scope, module, stmt in self.calling.get(called_as(make.scope), ()):
+            if make.scope.cls is None and all(_of_something(c, make.scope.name, module) for c in stmt.calls):
+                continue  # `model.train()` is not the function `train`
             yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
 
     @cached_property
@@ -206,6 +209,13 @@ class _Order:
             yield from (Toggle(stmt, place, False) for place in places)
         if name in self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _of_something(call: cst.Call, name: str, module: ModuleInfo) -> bool:
+    """It calls another function, or a method of a network, a tensor or the like that has the function's name."""
+    if name_called(call) != name:
+        return True
+    return isinstance(call.func, cst.Attribute) and module.value(call.func.value).kind in MADE
 
 
 def _concerns(toggle: Toggle, make: Make) -> bool:
