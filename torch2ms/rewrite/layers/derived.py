@@ -151,7 +151,8 @@ def _around(call: cst.Call, work: Translation) -> ClassInfo | None:
     """The class whose `super().__init__(...)` of a layer the call is."""
     scope = work.stmt.block.scope if work.stmt is not None and _of_layer(call) else None
     info = work.module.functions.get(id(scope))
-    return info.cls if info is not None and info.cls is not None and not info.cls.parents else None
+    cls = info.cls if info is not None else None
+    return cls if cls is not None and not any(parent.kind == "module" for parent in cls.parents) else None
 
 
 def _of_layer(call: cst.Call) -> bool:
