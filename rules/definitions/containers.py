@@ -76,6 +76,11 @@ class ModuleDict(nn.Cell):
         self.names = []
         self.update(cells)
 
+    def __setattr__(self, name, value):
+        if isinstance(value, nn.Cell) and name not in self.names:
+            self.names.append(name)
+        super().__setattr__(name, value)
+
     def __setitem__(self, name, cell):
         if name not in self.names:
             self.names.append(name)

@@ -13,7 +13,8 @@ def conv_cell(
     device=None, dtype=None,
 ):  # fmt: skip
     sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
-    sizes = {name: tuple(size) if isinstance(size, list) else size for name, size in sizes.items()}
+    for name, size in sizes.items():  # a list of one number stands for several
+        sizes[name] = size if isinstance(size, int) else size[0] if len(size) == 1 else tuple(size)
     if isinstance(padding, str):
         sizes["pad_mode"] = padding
     else:  # both sides of each axis

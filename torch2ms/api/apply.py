@@ -23,6 +23,7 @@ from torch2ms.findings import Finding, Tier
 RENAMED, DROPPED_ARGUMENT, ARGUMENT, ASSUMED = "T2M601", "T2M602", "T2M603", "T2M604"
 NONE, STAR, TWICE, VALUE, MISFIT = "T2M605", "T2M606", "T2M607", "T2M608", "T2M609"
 _UNDIFFERENTIATED = "nothing is differentiated"
+_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,8 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     itself = isinstance(updated.func, cst.Attribute) and rule.star == "{self}"  # a layer, which is called as before
     func = updated.func.value if itself else parsed.root.deep_clone()  # type: ignore[attr-defined]
     node = updated.with_changes(func=func)
+    if isinstance(func, cst.Call) and isinstance(updated.func, cst.Attribute):  # of a method: `set_cell({self})`
+        node = node.with_changes(func=func.func, args=[cst.Arg(updated.func.value, comma=_COMMA), *updated.args])
     return Outcome(node, (Finding(ASSUMED, Tier.ASSUMED, rule.name, why),), needs(parsed), rule.returns)
 
 

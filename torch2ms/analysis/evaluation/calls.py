@@ -17,7 +17,13 @@ from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
 from torch2ms.analysis.evaluation.handed_on import of_functions, with_functions
-from torch2ms.analysis.evaluation.lookup import class_of, function_of, layers_bound, makes_instances
+from torch2ms.analysis.evaluation.lookup import (
+    class_of,
+    function_of,
+    layers_bound,
+    made_by_function,
+    makes_instances,
+)
 from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
     NAMED_PARAMETERS,
@@ -332,7 +338,10 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
     if info is not None:
         return _function(info, given, ev)
     brings = target.place and any(d[0] != "@" for d in target.deps)  # a parameter of the function that calls it
-    return Value("unknown", deps=given.deps | target.deps | ({target.place} if brings else NO_DEPS))
+    inner = made_by_function(target, ev)
+    returned = ev.exchange.returned(inner) if inner is not None else None
+    kind = "tuple" if returned is not None and returned.kind == "tuple" else "unknown"
+    return Value(kind, deps=given.deps | target.deps | ({target.place} if brings else NO_DEPS))
 
 
 def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
@@ -413,6 +422,8 @@ def _function(
         if not any(returns.place in stmt.defs for stmt in info.scope.body.walk()):
             returns = replace(returns, name=same.name)
     fresh = sole(returns, info.scope, bound)
+    if returns.kind == "function" and any(child.name == returns.name for child in info.scope.children):
+        returns = replace(returns, name=f"{info.module.name}.{info.name}.{returns.name}")
     if returns.kind == "object" and (homes := kept_inside(returns, own, bound, id(given.node))):
         homeless |= homes
         returns = replace(returns, place=next(iter(homes)))

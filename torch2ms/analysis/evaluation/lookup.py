@@ -139,6 +139,14 @@ def function_of(value: Value, ev: Evaluator) -> FunctionInfo | None:
     return found if isinstance(found, FunctionInfo) else None
 
 
+def made_by_function(value: Value, ev: Evaluator) -> FunctionInfo | None:
+    """The function that another one makes and returns: `to_2tuple = _ntuple(2)`."""
+    outer, _, name = value.name.rpartition(".")
+    found = ev.project.find(outer, ev.module) if "." in outer else None
+    inner = [c for c in found.scope.children if c.name == name] if isinstance(found, FunctionInfo) else []
+    return found.module.functions[id(inner[0])] if inner and isinstance(found, FunctionInfo) else None
+
+
 def _definition(found: Found) -> Value | None:
     if isinstance(found, ClassInfo):
         return Value("class", name=found.qualified)

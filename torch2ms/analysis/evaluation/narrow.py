@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation import lookup
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -42,9 +43,10 @@ def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
     if not place or not classes or any(not c for c in classes):
         return {}
     held = ev.env.get(place, UNKNOWN)
-    if len({family(c) for c in classes}) > 1:
+    layer = classes[0].startswith("torch.nn.")
+    if len({family(c) for c in classes}) > 1 or len(classes) > 1 and not (layer or classes[0] in KINDS):
         return {}
-    kind = KINDS.get(classes[0]) or ("module" if classes[0].startswith("torch.nn.") else "")
+    kind = KINDS.get(classes[0]) or ("module" if layer or _is_network(classes[0], ev) else "")
     if held.kind not in ("unknown", *CONTAINERS, kind) or not kind or (held.kind == kind and held.name):
         return {}
     name = classes[0] if kind == "module" and classes[0] not in KINDS else ""
@@ -123,10 +125,16 @@ def _found(compared: cst.ComparisonTarget) -> bool:
 
 
 def _classes(given: cst.BaseExpression, ev: Evaluator) -> list[str]:
-    """The classes of another package that an object may be of, "" for each that is none."""
+    """The classes that an object may be of, "" for each that is not seen."""
     nodes = [e.value for e in given.elements] if isinstance(given, (cst.Tuple, cst.List, cst.Set)) else [given]
     values = [ev.memo.get(id(n), UNKNOWN) for n in nodes]
-    return [BASES.get(v.name, v.name) if v.kind == "api" else "" for v in values]
+    return [BASES.get(v.name, v.name) if v.kind in ("api", "class") else "" for v in values]
+
+
+def _is_network(name: str, ev: Evaluator) -> bool:
+    """A class of the project is that of a network, or derived from a layer."""
+    cls = lookup.class_of(Value("module", name=name), ev.module, ev.project)
+    return cls is not None and cls.kind == "module"
 
 
 def _named(value: Value, text: object) -> tuple[str, list[str]]:

@@ -110,8 +110,9 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
         if rule.base and sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
             work.refuse("T2M605", f"class {cls.scope.name}", f"{rule.base} has other arguments", "give them by keyword")
         return updated
-    if rule.hidden and not rule.hidden[:1].isupper() and _of_layer(original) and any(a.star for a in original.args):
-        return _hidden(original, updated, rule, work)
+    original, updated = spread(original, updated, rule, work.module, work.stmt)
+    if rule.hidden and not rule.hidden[:1].isupper() and any(a.star for a in original.args):
+        return _hidden(updated, rule, work)
     outcome = apply_call(rule, original, updated, work.facts)
     base = outcome if own else apply_class(rule)
     if outcome.node is None or base.node is None:
@@ -125,9 +126,9 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
     return updated.with_changes(args=outcome.node.args)
 
 
-def _hidden(original: cst.Call, updated: cst.Call, rule: Rule, work: Translation) -> cst.BaseExpression:
-    """`super().__init__(*args, **options)`: a function that takes torch's arguments and calls MindSpore's with its."""
-    original, updated = spread(original, updated, rule, work.module, work.stmt)
+def _hidden(updated: cst.Call, rule: Rule, work: Translation) -> cst.BaseExpression:
+    """`super().__init__(*args, **options)`, or `MyLinear(3, **options)`: a function that takes torch's arguments and
+    calls MindSpore's with its."""
     kept = [arg for arg in updated.args if arg.keyword is None or arg.keyword.value not in DROPPED]
     work.notes.needs.add(rule.hidden)
     work.tell("T2M601", rule.name, f"{rule.hidden}: it takes torch's arguments")

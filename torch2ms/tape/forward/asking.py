@@ -11,18 +11,21 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.choices import asked_there, but_for_shapes, own
 
 
-def asked_by(test: cst.BaseExpression, stmt: Stmt, asked: set[str] | None = None) -> tuple[list[cst.CSTNode], set[str]]:
+def asked_by(
+    test: cst.BaseExpression, stmt: Stmt, asked: set[str] | None = None, there: bool = True
+) -> tuple[list[cst.CSTNode], set[str]]:
     """The expressions that a condition of a statement is computed by, itself first, and all that they read.
 
     Of its names only those that are `asked`: what loops and comprehensions count with is none of the statement's.
+    Without `there`, only those whose values it reads: `shift = self.shift` is not, where it asks `shift is not None`.
     """
     whole = isinstance(stmt.node, cst.If) and stmt.node.test is test
     if type(test) is cst.Subscript and not whole:
         test = test.slice[0].slice  # type: ignore[assignment]  # which item, not what it is an item of
     parts = list(but_for_shapes(test))
     uses = {u for u in _uses(parts, stmt) if asked is None or root(u) in asked}
-    there = {dotted(what) for n in descend(test) if type(what := asked_there(n)) is cst.Name}
-    for bound in (s for s in stmt.block.scope.body.walk() if there and s.number < stmt.number and s.defs & there):
+    named = {dotted(what) for n in descend(test) if there and type(what := asked_there(n)) is cst.Name}
+    for bound in (s for s in stmt.block.scope.body.walk() if named and s.number < stmt.number and s.defs & named):
         value = bound.node.value if type(bound.node) is cst.Assign else None
         if type(value) in (cst.Attribute, cst.Subscript) or type(value) is cst.Call and name_called(value) == "get":
             uses |= bound.uses  # `target = batch.get("target")`

@@ -28,7 +28,7 @@ from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.results import at_times
 from torch2ms.tape.forward.tables import in_turn
-from torch2ms.tape.forward.unnamed import unnamed
+from torch2ms.tape.forward.unnamed import goes_through_itself, unnamed
 from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import PARAMETERS, handed, weighted_parts, weights
@@ -455,6 +455,8 @@ class _Forward:
     def used_elsewhere(self, attr: str) -> bool:
         """Something else may run a layer that the forward does not run."""
         own = [info.scope for info, _ in self.reached(self.info, Given(), ())]
+        if self.cls.torch_base in (SEQUENTIAL, *LAYERS) and goes_through_itself(own):
+            return True  # its attributes are items of it
         for module in self.project.modules.values():
             if unnamed(module, attr):
                 return True

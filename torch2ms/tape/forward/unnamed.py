@@ -6,12 +6,15 @@ import re
 from functools import lru_cache
 
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import is_foreign
+from torch2ms.analysis.syntax.tree import code
 
 SETTINGS = r"(?!(?:self\.)?(?:args|opts?|options|conf|config|cfg|flags|hparams)\b)"  # they hold no layers
 WALKS = re.compile(rf"children\(|_modules\b|__dict__|\bvars\({SETTINGS}|\blist\([\w.]+\.modules\(")
 ASKS = re.compile(rf"\bgetattr\(\s*{SETTINGS}([\w.]*)([^,]*),\s*([^,)\n]*)")
 WRITTEN = re.compile(r"""f?(["'])(.*)\1(?: *\+ *str\(.*)?""")
+ITSELF = re.compile(r"\bself(\.(items|values)\(|(?![\w.]))|\bsuper\(")
 ANY = ".*"
 
 
@@ -25,6 +28,11 @@ def unnamed(module: ModuleInfo, attr: str = "") -> bool:
     named = _asked(module.source) if module.has("getattr(") else ()
     patterns = [p for begins, p in named if not is_foreign(module.imports.table.get(begins, ""))]
     return any(re.fullmatch(pattern, attr) for pattern in patterns) if attr else ANY in patterns
+
+
+def goes_through_itself(scopes: list[Scope]) -> bool:
+    """A container runs what it holds: `for layer in self`."""
+    return any(ITSELF.search(code(stmt.node)) for scope in scopes for stmt in scope.body.stmts)
 
 
 @lru_cache(maxsize=512)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.program.beginning import in_constructors
+from torch2ms.analysis.program.never_run import never_run
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.forward.asking import asked_by
@@ -34,7 +35,8 @@ def changes(
     if {u.partition(".")[0] for u in uses} & given.turning:
         return True
     learnt = any(type(n) is cst.Call and info.module.value(n.func).kind == "module" for n in nodes)
-    if learnt or uses & {f"self.{name}" for name in weights(cls)}:
+    learns = {f"self.{name}" for name in weights(cls)}
+    if learnt or uses & learns and asked_by(test, stmt, there=False)[1] & learns:
         return True
     if type(stmt.node) in (cst.If, cst.While) and info.module.value(test).kind == "tensor":
         return True
@@ -78,16 +80,20 @@ def _helper(call: cst.Call, info: FunctionInfo, cls: ClassInfo, project: Project
 
 
 def rebound(attr: str, cls: ClassInfo, project: Project) -> bool:
-    """An attribute that other code than a constructor binds; what other classes call so is another one."""
+    """An attribute that other code than a constructor binds, if it runs; what other classes call so is another one."""
     homes = [c.scope for below in (cls, *cls.below()) for c in below.lineage()]
     for scope in (s for m in project.modules.values() if m.has(attr) for s in m.scope.walk()):
         if scope.is_function and scope.name in in_constructors(project):
             continue
         another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
         places = {place for s in scope.body.walk() for place in _bound(s, attr)}
-        if places - ({f"self.{attr}"} if another else set()):
+        if places - ({f"self.{attr}"} if another else set()) and not _never_runs(scope, project):
             return True
     return False
+
+
+def _never_runs(scope: Scope, project: Project) -> bool:
+    return scope.is_function and scope.name in never_run(project)
 
 
 def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
