@@ -153,7 +153,9 @@ def _around(call: cst.Call, work: Translation) -> ClassInfo | None:
     scope = work.stmt.block.scope if work.stmt is not None and _of_layer(call) else None
     info = work.module.functions.get(id(scope))
     cls = info.cls if info is not None else None
-    return cls if cls is not None and not any(parent.kind == "module" for parent in cls.parents) else None
+    if cls is None or any(parent.torch_base not in ("", "torch.nn.Module") for parent in cls.parents):
+        return None  # it is what a class in between makes of the layer
+    return cls
 
 
 def _of_layer(call: cst.Call) -> bool:
