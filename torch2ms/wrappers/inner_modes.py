@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.classes import ClassInfo
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.editing.suites import Suites
@@ -21,6 +21,7 @@ from torch2ms.wrappers.passes import each_module
 
 MENTIONS = re.compile(r"\bdef train\(self, *\w+(?: *: *bool)?(?: *= *True)?\)")
 FLAGS = "add_flags_recursive"
+PUTS = ("setattr", "append", "insert", "add_module", "register_module")
 WHY = f"{FLAGS}: by this, set_train of the networks around reaches it"
 
 
@@ -88,10 +89,15 @@ def _makes(call: cst.Call, module: ModuleInfo) -> bool:
 
 
 def _given(names: set[str], module: ModuleInfo) -> bool:
-    """A network is made around one of these."""
+    """A network is made around one of these, or gets it for one of its parts."""
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
+            if isinstance(stmt.node, cst.Assign) and dotted(stmt.node.value) in names:
+                if not all(isinstance(target.target, cst.Name) for target in stmt.node.targets):
+                    return True  # `net.out = adapted`
             for call in stmt.calls:
+                if name_called(call) in PUTS and any(dotted(a.value) in names for a in call.args):
+                    return True
                 value = module.value(call.func)
                 layers = value.kind == "class" or value.name.startswith("torch.nn.") and value.name.count(".") == 2
                 if layers and any(dotted(n) in names for a in call.args for n in descend(a.value)):

@@ -307,7 +307,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         return held
     kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
     owns = given.args[0].deps if kept and given.args else None
-    parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
+    parts = records.parts(cls, given) if kind == "module" else None
     ordered = owns is not None and len(owns) == 1 and given.args[0].kind == "params"
     deps = of_functions(given) if kind == "module" else NO_DEPS
     return Value(kind, name=cls.qualified, deps=deps, owns=owns, items=parts or None, ordered=ordered)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.assigned import assigned
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
@@ -131,6 +132,25 @@ def unnamed(cls: ClassInfo, given: Given) -> dict[str, Value]:
         if passed is not None and passed.kind == "module" and not passed.place and value.place in init.scope.params:
             found[attr] = passed
     return found
+
+
+def parts(cls: ClassInfo, given: Given) -> tuple[Value, ...]:
+    """The networks that a new module is given and may be made of: those that its constructor only copies are not."""
+    networks = tuple(a for a in given.args if a.kind == "module" and a.place)
+    init = cls.method("__init__")
+    if not networks or init is None or not cls.module.has("deepcopy") or any(a.star for a in given.node.args):
+        return networks
+    bound = bind_arguments(init, given.node, given.args, skip_self=True)
+    copied = {v.place for name, v in bound.items() if v.kind == "module" and _only_copied(name, init.scope)}
+    return tuple(a for a in networks if a.place not in copied)
+
+
+def _only_copied(name: str, scope: Scope) -> bool:
+    """`self.shadow = copy.deepcopy(net)`, and nothing else of the parameter is kept."""
+    stmts = scope.body.walk()
+    read = sum(isinstance(n, cst.Name) and n.value == name for s in stmts for n in s.nodes)
+    copies = (c for s in stmts for c in s.calls if dotted(c.func) in ("copy.deepcopy", "deepcopy"))
+    return 0 < read == sum(isinstance(n, cst.Name) and n.value == name for c in copies for n in descend(c))
 
 
 def _of(cls: ClassInfo, fields: dict[str, Value]) -> Value:

@@ -82,6 +82,8 @@ class Call:
 
     def networks(self, events: dict[int, list[Event]], module: ModuleInfo) -> frozenset[str]:
         """What its backward calls fill, as the caller knows it: what it is given, and attributes of its object."""
+        if _moves_its_own(self.info, events[id(self.info.scope)]):
+            return frozenset()
         own = (d for e in events[id(self.info.scope)] if e.kind == "backward" for d in e.value.deps)
         held = {self._outside(d) for d in own if not d.startswith(("@", "^"))}
         return reached(self.node, module) | held
@@ -96,6 +98,18 @@ class Call:
             made = given is not None and isinstance(given.value, cst.Call)
             return f"{known}{dot}{rest}" if known else f"made {id(given)}" if made else ""
         return f"own {id(self.info.scope)} {place}" if head in self.info.scope.locals else place
+
+
+def _moves_its_own(info: FunctionInfo, events: list[Event]) -> bool:
+    """All that its optimizers step are networks which it makes itself, of nothing that it is given."""
+    owns = [e.value.owns for e in events if e.kind in STEPS]
+    made: set[str] = set()
+    for stmt in info.scope.body.walk():
+        node = stmt.node.value if isinstance(stmt.node, cst.Assign) else None
+        if isinstance(node, cst.Call) and info.module.value(node.func).kind == "class":
+            value = info.module.value(node)
+            made |= stmt.defs if value.kind == "module" and not value.items else set()
+    return bool(owns) and all(own is not None and {root(o) for o in own} <= made for own in owns)
 
 
 @dataclass(frozen=True)
