@@ -51,6 +51,8 @@ from torch2ms.tape.uses.scaling import Scaling, holds_more
 from torch2ms.tape.uses.stored import guard_empty
 from torch2ms.tape.verdicts import Verdicts
 
+TUPLES = ("torch.optim.NAdam", "torch.optim.RAdam")  # MindSpore's raise where the gradients are a list
+
 
 def _now_and_then(event: Event) -> bool:
     """A call that takes gradients, or goes backward from a loss, runs otherwise than the statement it stands in."""
@@ -462,7 +464,9 @@ class ScopePlanner:
         if event.closure is not None:
             self.plan.replaced[id(event.stmt)] = [Text(f"return {{0}}, {owner.variable}", [event.node])]
             return
-        text = f"{event.through or owner.place}({owner.variable})"
+        changed = any(e.writes or e.kind in ("clip_norm", "clip_value") for e in self.records.events)
+        listed = changed and event.value.name in TUPLES
+        text = f"{event.through or owner.place}({f'tuple({owner.variable})' if listed else owner.variable})"
         if isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node:
             self.plan.replaced[id(event.stmt)] = [Text(text)]
         else:

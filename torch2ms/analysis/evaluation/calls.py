@@ -348,12 +348,14 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     """A module called: what its forward returns, varied with its parameters."""
     last = target.name.rpartition(".")[2]
     cls = class_of(target, ev.module, ev.project)
-    if target.kind == "lossfn" or last.endswith("Loss") and not (cls is not None and ev.exchange.ask(_weighted, cls)):
-        return Value("tensor", deps=given.deps, likely=target.likely)
-    deps = target.own | given.deps
     forward = cls.method("forward") if cls is not None else None
-    if forward is not None:
-        return spread(_function(forward, given, ev, target), deps)
+    bare = last.endswith("Loss") and not (cls is not None and ev.exchange.ask(_weighted, cls))
+    deps = given.deps if bare else target.own | given.deps
+    value = spread(_function(forward, given, ev, target), deps) if forward is not None else None
+    if target.kind == "lossfn" or bare and (value is None or value.kind in ("unknown", "none", "int", "float")):
+        return Value("tensor", deps=given.deps, likely=target.likely or value is not None)
+    if value is not None:
+        return value
     if not last and target.place.startswith("self.") and (cls := ev.cls) is not None:  # one class or another
         if names := ev.exchange.ask(layers_bound, cls, target.place[5:]):
             return reduce(ev.project.joined, [_forward(replace(target, name=name), given, ev) for name in names])
