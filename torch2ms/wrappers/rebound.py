@@ -58,7 +58,8 @@ def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:
         if not (scope.is_function or scope.is_module and alone):
             continue
         for name, bindings in _bindings(scope, module).items():
-            if len({module.value(b.node.targets[0].target).owns for b in bindings}) < 2:  # type: ignore[union-attr]
+            owns = {module.value(b.node.targets[0].target).owns for b in bindings}  # type: ignore[union-attr]
+            if len(owns) < 2 and not any(map(_of_the_trainable, bindings[1:])):
                 continue
             taken = taken or {n.value for n in module.of_kind(cst.Name)}
             for number, binding in enumerate(bindings[1:], 2):
@@ -72,6 +73,11 @@ def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:
             taken.add(new)
             found |= {id(n): new for n in _occurrences(name, binding, [again])}
     return found
+
+
+def _of_the_trainable(stmt: Stmt) -> bool:
+    """`SGD((p for p in net.parameters() if p.requires_grad))`: others than before, where some were frozen meanwhile."""
+    return any(isinstance(n, cst.Attribute) and n.attr.value == "requires_grad" for n in stmt.nodes)
 
 
 def _kept_losses(scope: Scope) -> Iterator[tuple[str, Stmt, Stmt]]:
