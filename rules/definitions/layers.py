@@ -33,12 +33,11 @@ def layer_type(made):
     return made
 
 
-def pool_cell(cls, kernel_size, stride=None, padding=0, **options):
+def pool_cell(cls, kernel_size, stride=None, padding=0, *more, **options):
     sizes = [kernel_size, kernel_size if stride is None else stride, padding]
     kernel, step, rows = [tuple(size) if isinstance(size, list) else size for size in sizes]
-    if rows != 0 or options:
-        options.update(pad_mode="pad", padding=rows)
-    return cls(kernel, step, **options)
+    padded = ("pad", rows, *more) if rows != 0 or more or options else ()
+    return cls(kernel, step, *padded, **options)
 
 
 def recurrent_cell(

@@ -108,8 +108,12 @@ def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
         return None
     parsed = template.parse(whole)
     found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
-    func = parenthesised(parsed.root.deep_clone())
-    return Outcome(updated.with_changes(func=func), (found,), needs(parsed), rule.returns)
+    root, args, used = parsed.root.deep_clone(), updated.args, needs(parsed)
+    if isinstance(root, cst.Call) and isinstance(root.func, cst.Name) and root.func.value == "partial":
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))  # what it would be made of, with the arguments
+        args = [*(arg.with_changes(comma=comma) for arg in root.args[1:]), *args]
+        root, used = root.args[0].value, used - {"partial"}
+    return Outcome(updated.with_changes(func=parenthesised(root), args=args), (found,), used, rule.returns)
 
 
 def _plain(rule: Rule, form: Form, alone: bool = True) -> bool:

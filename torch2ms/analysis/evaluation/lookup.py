@@ -45,12 +45,7 @@ def lookup(name: str, ev: Evaluator) -> Value:
     if name in module.imports.roots and full in project.packages:
         return Value("modulefile", name=full)
     if full:
-        home, _, last = full.rpartition(".")
-        owner = project.modules.get(home)
-        project.touch(owner or project.by_suffix(home))
-        if owner is not None and (there := ev.exchange.member(owner, last)) is not None:
-            return there
-        return Value("api", name=full)
+        return _imported(full, ev) or Value("api", name=full)
     for star in module.imports.stars:
         if is_foreign(star) and not name.startswith("_") and exports(star, name):
             return api(f"{star}.{name}")
@@ -60,6 +55,16 @@ def lookup(name: str, ev: Evaluator) -> Value:
         if (there := ev.exchange.member(starred, name)) is not None:
             return there
     return Value("builtin", name=name) if name in BUILTINS else UNKNOWN
+
+
+def _imported(full: str, ev: Evaluator, depth: int = 0) -> Value | None:
+    """What another module of the project binds to a name, or one from which that takes it."""
+    home, _, last = full.rpartition(".")
+    owner = ev.project.modules.get(home)
+    ev.project.touch(owner or ev.project.by_suffix(home))
+    there = ev.exchange.member(owner, last) if owner is not None else None
+    further = owner.imports.table.get(last, "") if owner is not None and there is None else ""
+    return _imported(further, ev, depth + 1) if further and depth < 8 else there
 
 
 def api(name: str) -> Value:

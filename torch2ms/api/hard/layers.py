@@ -56,7 +56,7 @@ _CONV = "nn.{cell}(" + _SIZES + "{pad}, " + _REST + ")"
 
 _CONV_OF_TORCH = (
     "conv_cell(nn.{cell}, {{in_channels}}, {{out_channels}}, {{kernel_size}}, {{stride:stride}}, {{padding:padding}}, "
-    "{{dilation:dilation}}, {{groups:groups}}, {{bias:bias}})"
+    "{{dilation:dilation}}, {{groups:groups}}, {{bias:bias}}, dtype={{dtype}})"
 )
 
 
@@ -83,7 +83,7 @@ def conv(use: Use) -> Choice:
     kind = use.kind("padding") if use.value("padding") is UNKNOWN else ""  # of what callers give, perhaps
     named = kind in ("unknown", "int") and isinstance(use.node("padding"), cst.Name)
     worded = kind == "str" or named and use.asks("padding_words")
-    if (_either_size(use) or worded) and not use.given("dtype"):
+    if _either_size(use) or worded:
         return Choice(_CONV_OF_TORCH.format(cell=cell))
     pad, assume, uses = _conv_padding(use)
     if pad is None:
@@ -128,9 +128,8 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     if parts is not None:
         return f"pad_mode='pad', padding={_doubled(parts)}", "", ("padding",)
     single = _is_number(use, "padding")
-    if single is False or _either_size(use):
-        assume = f"{code(node)} has a number for each dimension" if single is None else ""
-        return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", assume, ())
+    if single is False:
+        return "pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", "", ()
     assume = "" if single else f"{code(node)} is one number"
     return "pad_mode='pad', padding={padding}", assume, ()
 
