@@ -133,6 +133,7 @@ def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The version, then the result of every job; later jobs are not hurt by an error."""
     import numpy as np
     import torch
+    import torch.nn.utils.prune  # which does not come with torch
     import torch.nn.functional as F
     from torch import nn
 

@@ -74,7 +74,8 @@ class Assignments:
             assert type(target) is cst.Attribute
             return self.data(stmt, target, node)
         if type(target) is cst.Attribute:
-            if made := self.normalised(target, node.value) or self.unbiased(target, node.value):
+            bias = target.attr.value == "bias"
+            if made := self.unbiased(target, node.value) if bias else self.normalised(target, node.value):
                 return made
         if type(target) is cst.Attribute and target.attr.value in MODES:
             if (made := kept_mode(stmt, target, node.value, self.writer)) is not None:
@@ -177,9 +178,7 @@ class Assignments:
     def unbiased(self, target: cst.Attribute, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """`layer.bias = None`: the layer is told that it has none, too."""
         layer = self.module.value(target.value)
-        if target.attr.value != "bias" or constant(given) is not None or layer.kind != "module":
-            return None
-        if layer.name not in BIASED and layer.name:
+        if constant(given) is not None or layer.kind != "module" or layer.name and layer.name not in BIASED:
             return None
         self.writer.tell("T2M505", f"{layer.name or 'layer'}.bias", "MindSpore's layer asks has_bias whether to add one")
         return self.writer.text("{0}.bias = None\n{0}.has_bias = False", target.value)

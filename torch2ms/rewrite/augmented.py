@@ -60,7 +60,7 @@ class Augmented:
         if (unseen := self.weight_unseen(target)) is not None:
             return self.written_into(stmt, unseen, node)
         value = self.module.value(target)
-        if (grown := self.grown(node, value)) is not None:
+        if value.kind == "module" and (grown := self.grown(node, value)) is not None:
             return grown
         weight = is_parameter(target, value, self.module, self.writer.plan)
         if not weight and (reached := self.through(stmt, node, target, value)) is not None:
@@ -107,7 +107,7 @@ class Augmented:
     def grown(self, node: cst.AugAssign, value: Value) -> list[cst.BaseStatement] | None:
         """`layers += [...]` and `layers *= 2`: containers that have no such operator in MindSpore."""
         operator = type(node.operator)
-        if value.kind != "module" or value.name != "torch.nn.Sequential" or operator not in GROWING:
+        if value.name != "torch.nn.Sequential" or operator not in GROWING:
             return None
         self.writer.tell("T2M601", "torch.nn.Sequential in an operator", "its layers are appended")
         more, name, scope = GROWING[operator], "layer", self.writer.scope
