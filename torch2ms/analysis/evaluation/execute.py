@@ -112,6 +112,8 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
         value = replace(value, likely=False)  # changed in place, whatever is added
     if old.leaf or old.kind in ("param", "module") or old.name in ("buffer", "module_param"):
         value = old
+    elif old.name == "parameter list":  # it holds what is added
+        value = replace(old, items=None)
     if dotted(node.target):
         bind(node.target, value, ev)
     elif type(node.target) is cst.Subscript:
