@@ -133,8 +133,8 @@ def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The version, then the result of every job; later jobs are not hurt by an error."""
     import numpy as np
     import torch
-    import torch.nn.utils.prune  # which does not come with torch
     import torch.nn.functional as F
+    import torch.nn.utils.prune  # which does not come with torch
     from torch import nn
 
     yield {"version": torch.__version__}
