@@ -149,6 +149,10 @@ class ParameterList(nn.Cell):
             self.append(value)
         return self
 
+    def __iadd__(self, values):
+        self.extend(values)
+        return self
+
     def __len__(self):
         return self.count
 

@@ -111,6 +111,23 @@ class ConvTranspose3d(nn.Conv3dTranspose):
         return conv_transpose3d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)
 
 
+def transposed_to(layer, x, size):
+    """What a transposed convolution gives of a size that is asked for: the rows that its stride leaves open differ."""
+    one = isinstance(layer, nn.Conv1dTranspose)  # two-dimensional inside
+    settings = getattr(layer, "settings", None)
+    if settings is None:
+        stride, dilation = (sizes[1:] if one else sizes for sizes in (layer.stride, layer.dilation))
+        settings = {"stride": stride, "padding": padding_of(layer), "groups": layer.group, "dilation": dilation}
+    weight = layer.weight.squeeze(2) if one and layer.weight.ndim == 4 else layer.weight
+    kernel = weight.shape[2:]
+    names = "stride", "padding", "dilation"
+    each = [(v,) * len(kernel) if isinstance(v, int) else v for v in (settings[name] for name in names)]
+    least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, k, s, p, d in zip(x.shape[2:], kernel, *each)]
+    extra = tuple(asked - low for asked, low in zip(size[-len(kernel) :], least))
+    function = (conv_transpose1d, conv_transpose2d, conv_transpose3d)[len(kernel) - 1]
+    return function(x, weight, layer.bias, output_padding=extra, **settings)
+
+
 class PaddedConv1d(nn.Conv1d):
     def __init__(self, in_channels, out_channels, kernel_size, padding, mode, **options):
         size = kernel_size[0] if isinstance(kernel_size, tuple) else kernel_size

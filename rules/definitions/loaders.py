@@ -75,6 +75,14 @@ class DistributedIndices:
         self.epoch = epoch
 
 
+def stacked(*datasets, **named):
+    """Samples of several datasets side by side, by name where they have names."""
+    places = range(len([*datasets, *named.values()][0]))
+    if named:
+        return [{name: dataset[i] for name, dataset in named.items()} for i in places]
+    return [tuple(dataset[i] for dataset in datasets) for i in places]
+
+
 def random_split(dataset, shares):
     """Parts of a dataset, drawn; what is left over goes to the first parts one by one."""
     lengths = [int(len(dataset) * share) for share in shares] if sum(shares) <= 1 else list(shares)

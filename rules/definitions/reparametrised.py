@@ -17,7 +17,7 @@ def plain_weight(cell, name="weight"):
     training = cell.training
     weight = getattr(cell.set_train(False), name)
     cell.__class__ = type(cell).__base__
-    for part in ("g", "v", "orig", "u"):
+    for part in ("g", "v", "orig", "u", "mask"):
         if hasattr(cell, f"{name}_{part}"):
             delattr(cell, f"{name}_{part}")
     setattr(cell, name, ms.Parameter(weight))

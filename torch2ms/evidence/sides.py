@@ -134,6 +134,7 @@ def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     import numpy as np
     import torch
     import torch.nn.functional as F
+    import torch.nn.utils.prune  # which does not come with torch
     from torch import nn
 
     yield {"version": torch.__version__}

@@ -176,9 +176,15 @@ def used(
             todo = "ask for what it can do: hasattr(x, '__getitem__')"
             work.refuse("T2M608", rule.name, "everything is an object", todo)
             return left
+        if id(original) in where.asked and rule.name in _BASES:
+            work.refuse("T2M608", rule.name, "MindSpore's losses are functions, or of other classes", "name the losses")
+            return left
         plain = isinstance(outcome.node, (cst.Name, cst.Attribute, cst.Tuple))
         return work.take(outcome if named.node is None and plain else named, left)
     return unbound(original, work.take(findable(rule, outcome, work.project), left), rule, work)
+
+
+_BASES = {"torch.nn._Loss", "torch.nn._WeightedLoss"}  # of torch's own losses: MindSpore's have another, or none
 
 
 def unbound(

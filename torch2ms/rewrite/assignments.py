@@ -34,6 +34,7 @@ from torch2ms.rewrite.tensors.subscripts import WHOLE, whole, without_surplus
 from torch2ms.rewrite.writer import Writer
 
 NORMALISED = ("torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d")
+BIASED = ("torch.nn.Linear", *(f"torch.nn.{kind}{n}d" for kind in ("Conv", "ConvTranspose") for n in (1, 2, 3)))
 NORMALISATION = {"momentum": "set_momentum", "eps": "set_eps"}  # setting -> function of `rules/definitions`
 SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
 FLOATS = ("weight_decay", "dampening", "eps")  # settings of groups that MindSpore's optimizers take as floats only
@@ -72,8 +73,10 @@ class Assignments:
         if is_data(target, self.module):
             assert type(target) is cst.Attribute
             return self.data(stmt, target, node)
-        if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
-            return made
+        if type(target) is cst.Attribute:
+            bias = target.attr.value == "bias"
+            if made := self.unbiased(target, node.value) if bias else self.normalised(target, node.value):
+                return made
         if type(target) is cst.Attribute and target.attr.value in MODES:
             if (made := kept_mode(stmt, target, node.value, self.writer)) is not None:
                 return made
@@ -171,6 +174,14 @@ class Assignments:
         self.writer.tell("T2M505", f"{layer.name}.{target.attr.value}", why, Tier.ASSUMED)
         self.writer.plan.expressions.setdefault(id(target), code(target))
         return self.writer.text(f"{written}({{0}}, {{1}})", target.value, given)
+
+    def unbiased(self, target: cst.Attribute, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """`layer.bias = None`: the layer is told that it has none, too."""
+        layer = self.module.value(target.value)
+        if constant(given) is not None or layer.kind != "module" or layer.name and layer.name not in BIASED:
+            return None
+        self.writer.tell("T2M505", f"{layer.name or 'layer'}.bias", "MindSpore's layer asks has_bias whether to add one")
+        return self.writer.text("{0}.bias = None\n{0}.has_bias = False", target.value)
 
     def stored_and_named(self, node: cst.Assign) -> list[cst.BaseStatement] | None:
         """`advantages[t] = last = value`, where what is stored has a dimension too many for its place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.layer_modes import in_module_class, starts_in_training
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -29,6 +30,7 @@ from torch2ms.rewrite.writer import Writer
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
              cst.DivideAssign: ("", "/")}  # fmt: skip
+GROWING: dict[type, str] = {cst.AddAssign: "{1}", cst.MultiplyAssign: "list({0}) * ({1} - 1)"}
 _ORDER = (cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.GreaterThanEqual)
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
 
@@ -58,6 +60,8 @@ class Augmented:
         if (unseen := self.weight_unseen(target)) is not None:
             return self.written_into(stmt, unseen, node)
         value = self.module.value(target)
+        if value.kind == "module" and (grown := self.grown(node, value)) is not None:
+            return grown
         weight = is_parameter(target, value, self.module, self.writer.plan)
         if not weight and (reached := self.through(stmt, node, target, value)) is not None:
             return reached
@@ -99,6 +103,19 @@ class Augmented:
         )
         old = "{0}.item()" if group else "{0}"
         return self.writer.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
+
+    def grown(self, node: cst.AugAssign, value: Value) -> list[cst.BaseStatement] | None:
+        """`layers += [...]` and `layers *= 2`: containers that have no such operator in MindSpore."""
+        operator = type(node.operator)
+        if value.name != "torch.nn.Sequential" or operator not in GROWING:
+            return None
+        self.writer.tell("T2M601", "torch.nn.Sequential in an operator", "its layers are appended")
+        more, name, scope = GROWING[operator], "layer", self.writer.scope
+        if not in_module_class(scope, self.module):
+            more += ".set_train()" * starts_in_training(node.value, self.module, self.writer.project)
+        while name in self.module.bound:
+            name += "_"
+        return self.writer.text(f"for {name} in {more}:\n    {{0}}.append({name})", node.target, node.value)
 
     def weight_unseen(self, target: cst.CSTNode) -> cst.Attribute | None:
         """The place of `net.head.weight.data` where nothing says what the network is."""

@@ -20,7 +20,7 @@ from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
-from torch2ms.rewrite.layers import attention, chosen, compared, derived
+from torch2ms.rewrite.layers import absent, attention, chosen, compared, derived
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.keywords import complete, positional
 from torch2ms.rewrite.layers.rows import given_rows, operated, read_only
@@ -293,6 +293,10 @@ class Expressions(Positions):
             return updated
         if updated.comparisons[0].comparator is not original.comparisons[0].comparator:
             updated = compared.by_name(original, updated, self.module, self.work.project)
+        if updated.left is not original.left and type(original.left) is cst.Attribute:
+            asked = absent.missing(original, updated, self.work)
+            if asked is not updated:
+                return asked
         return named.compared(original, updated, self.work)
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:

@@ -387,7 +387,8 @@ def _may_be_none(node: cst.BaseExpression) -> bool:
 @once
 def parameter_lists_grow(module: ModuleInfo) -> bool:
     calls = (c for c in module.of_kind(cst.Call) if isinstance(c.func, cst.Attribute) and c.func.attr.value in GROWING)
-    return any(module.value(c.func.value).name == "parameter list" for c in calls)  # type: ignore[attr-defined]
+    places = [*(c.func.value for c in calls), *(n.target for n in module.of_kind(cst.AugAssign))]  # type: ignore[attr-defined]
+    return any(module.value(place).name == "parameter list" for place in places)
 
 
 @once

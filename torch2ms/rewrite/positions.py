@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.narrow import CLASS_NAME
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.assigned import MAKING, members
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.analysis.values import Value
@@ -25,6 +26,13 @@ def functions_called(module: ModuleInfo) -> dict[str, list[FunctionInfo]]:
     for info in module.functions.values():
         found.setdefault(info.name, []).append(info)
     return found
+
+
+GROWING = {"append": 0, "extend": 0, "insert": 1, "update": 0, "add_module": 1, "register_module": 1}  # what they get
+LISTS = (cst.List, cst.ListComp)
+MADE = (cst.BinaryOperation, cst.Call)
+SUMS = (cst.Add, cst.Multiply)
+HOLDING = (*LISTS, cst.Call)
 
 
 class Positions(Rewriter):
@@ -96,8 +104,8 @@ class Positions(Rewriter):
         """What the call of a method tells of the object, and of what it is given."""
         name, held = func.attr.value, func.value
         self.at_once.add(id(held if name == "forward" else func))
-        if name == "append" and len(node.args) == 1:
-            self.listed[id(node.args[0].value)] = dotted(held)
+        if name in GROWING and len(node.args) > GROWING[name]:
+            self.grows(node.args[GROWING[name]].value, held)
         if self.module.value(held).name == CLASS_NAME:
             self.class_names |= {id(arg.value) for arg in node.args}
         if name in ("keys", "items", "values"):
@@ -105,6 +113,14 @@ class Positions(Rewriter):
             self.listing.add(id(held))
         if name in ("numpy", "item", "tolist", "cpu"):
             self.host.add(id(held))
+
+    def grows(self, given: cst.BaseExpression, held: cst.BaseExpression) -> None:
+        """What a container gets, a network among them: its mode was set before."""
+        parts = [id(part) for part in members(given)]
+        if self.module.value(held).kind == "module":
+            self.unnamed.update(parts)
+        else:
+            self.listed |= dict.fromkeys(parts, dotted(held))
 
     def leave_unnamed(self, node: cst.BaseExpression) -> None:
         self.unnamed.add(id(node))
@@ -129,6 +145,9 @@ class Positions(Rewriter):
             return False
         if node.attr.value == "values":
             self.valued.add(id(node.value))
+        if node.attr.value == "training" and type(node.value) is cst.Call:
+            if not self.module.value(node.value).name.startswith("torch.nn."):
+                self.at_once.add(id(node.value))
         value = self.module.value(node)
         of_tensor = value.kind == "dtype" and self.module.value(node.value).kind == "tensor"  # its own, no name
         if value.kind in ("api", "dtype", "class", "function", "modulefile") and not of_tensor:
@@ -184,8 +203,12 @@ class Positions(Rewriter):
             self.unnamed.add(id(value))
         if type(value) is cst.Tuple and type(node.targets[0].target) is not cst.Tuple:
             self.unnamed |= {id(e.value) for e in value.elements}
-        if type(value) is cst.ListComp or type(value) is cst.List:
-            parts = [value.elt] if isinstance(value, cst.ListComp) else [e.value for e in value.elements]
+        if len(node.targets) > 1:
+            self.unnamed.add(id(value))
+        if type(value) in LISTS or type(value) in MADE and _holds(value):
+            parts = members(value)
+            if type(value) is cst.BinaryOperation and self.module.value(value.left).kind == "module":
+                self.unnamed |= {id(part) for part in parts}
             self.unnamed |= {id(part) for part in parts if self.module.value(part).name.partition(".")[0] != "torch"}
             self.listed |= {id(part): dotted(node.targets[0].target) for part in parts}
 
@@ -217,6 +240,8 @@ class Positions(Rewriter):
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:
         self.stores |= {id(n) for n in _stored(node.target)}
+        if type(node.value) in LISTS or type(node.value) in MADE and _holds(node.value):
+            self.grows(node.value, node.target)
 
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         return False
@@ -241,6 +266,15 @@ def hands_on(made: Value, target: Value, name: str) -> bool:
     if not own and (target.kind == "api" or made.name.startswith("torch.")):
         return not target.name.startswith("torch") and made.kind != "module"
     return target.kind in ("function", "method") or made.kind == "object" or name == "dict"
+
+
+def _holds(value: cst.CSTNode) -> bool:
+    """A sum of lists or of new containers, and `list(...)` of what is made in it."""
+    if type(value) is cst.Call:
+        return type(value.func) is cst.Name and value.func.value in MAKING
+    if type(value) is not cst.BinaryOperation or type(value.operator) not in SUMS:
+        return False
+    return type(value.left) in HOLDING or type(value.right) in HOLDING
 
 
 def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -110,8 +110,10 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
     if old.kind == value.kind == "tensor" and not old.likely:
         value = replace(value, likely=False)  # changed in place, whatever is added
-    if old.leaf or old.kind == "param" or old.name in ("buffer", "module_param"):
+    if old.leaf or old.kind in ("param", "module") or old.name in ("buffer", "module_param"):
         value = old
+    elif old.name == "parameter list":  # it holds what is added
+        value = replace(old, items=None)
     if dotted(node.target):
         bind(node.target, value, ev)
     elif type(node.target) is cst.Subscript:

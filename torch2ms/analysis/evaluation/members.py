@@ -27,6 +27,7 @@ FORM = ("shape", "ndim", "dtype", "device")
 STEPPING = ("optimizer", "scaler", "scheduler")
 KEPT = (*STEPPING, "object", "module")  # what a place is the name of
 PARAMETERS = ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "embedding")
+RECURRENT = ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")  # and the number of the layer
 
 
 def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
@@ -166,7 +167,7 @@ def _of_tensor(base: Value, attr: str, place: str) -> Value:
 
 
 def _of_module(base: Value, attr: str, place: str) -> Value:
-    if attr in PARAMETERS:
+    if attr in PARAMETERS or attr.startswith(RECURRENT) and base.name.startswith("torch.nn."):
         own = place or base.place
         known = f"{base.place}.{attr}" if base.place and place and not place.startswith(f"{base.place}.") else own
         deps = frozenset({known}) if own and not attr.startswith("running") else NO_DEPS

@@ -139,6 +139,9 @@ class Methods:
         self.attr_reads: dict[str, list[cst.Attribute]] = {}
         self.needs: list[cst.Subscript] = []
         accounted: set[int] = set()
+        asked = self.keeper.module.has("needs_input_grad")
+        if asked and any(dotted(n) == f"{self.ctx}.needs_input_grad" for n in descend(self.keeper.scope.node)):
+            raise Refused("forward asks ctx.needs_input_grad")
         for part in descend(node.body):
             if isinstance(part, cst.Subscript) and dotted(part.value) == f"{self.bctx}.needs_input_grad":
                 if not isinstance(_index(part), int):

@@ -19,6 +19,8 @@ from torch2ms.rewrite.parameters.keys import tell_of_state
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
+LAYERS = {"children", "named_children", "modules"}
+FIRST = {"parameters", "buffers", *LAYERS}
 CHAINED = "itertools.chain.from_iterable"
 _WHATEVER_ITS_SHAPE = ("numel", "nelement", "requires_grad", "dtype", "device", "is_leaf")
 WITHOUT_WEIGHTS = re.compile(r"BatchNorm\w*[(,][^)\n]*affine=False")  # MindSpore's layer does not tell
@@ -183,15 +185,15 @@ def told_by_name(project: Project) -> str:
 
 
 def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
-    """`next(net.parameters())`: MindSpore's are a list."""
+    """`next(net.parameters())`: MindSpore's are a list, and so are the layers in a network."""
     if dotted(original.func) != "next" or not original.args:
         return None
     asked, made = original.args[0].value, updated.args[0].value
     if not isinstance(asked, cst.Call) or not isinstance(asked.func, cst.Attribute) or asked is made:
         return None
-    if asked.func.attr.value not in ("parameters", "buffers") or code(made).endswith("get_parameters()"):
+    if asked.func.attr.value not in FIRST or code(made).endswith("get_parameters()"):
         return None
-    if len(original.args) > 1:
+    if len(original.args) > 1 or asked.func.attr.value in LAYERS:
         listed = cst.Call(cst.Name("iter"), [cst.Arg(made)])
         return updated.with_changes(args=[updated.args[0].with_changes(value=listed), *updated.args[1:]])
     return cst.Subscript(made, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])

@@ -19,6 +19,7 @@ SHIFTS: dict[type, str] = {
     cst.RightShift: "bitwise_right_shift",
     cst.RightShiftAssign: "bitwise_right_shift",
 }
+MODULES, LAYERS = "torch.nn.ModuleList", "torch.nn.Sequential"
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 PARTED: dict[type, str] = {
     cst.Multiply: "complex_product", cst.Divide: "complex_quotient", cst.Power: "complex_power",
@@ -48,8 +49,11 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         why = "the tensor goes first: Python's numbers know none"
         work.tell("T2M613", f"{code(original.left)} beside a tensor", why)
         return updated.with_changes(left=parenthesised(updated.right), right=parenthesised(updated.left))
-    if type(original.operator) is cst.Add and left.kind == right.kind and left.kind in ("module", "dataset"):
+    chained = left.kind == right.kind and left.kind in ("module", "dataset") and left.name != MODULES
+    if type(original.operator) is cst.Add and chained:
         return _chained(left.kind, {left.name, right.name}, updated, work)
+    if left.kind == "module" and left.name in (MODULES, LAYERS):
+        return _of_layers(left.name, right.kind, updated, work)
     if "complex" in (left.kind, right.kind):
         return _complex(original, updated, work)
     if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
@@ -60,7 +64,7 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
 def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """Two containers of layers, or two datasets, one behind the other: MindSpore's have no `+`."""
     parts = f"*{code(parenthesised(updated.left))}, *{code(parenthesised(updated.right))}"
-    if names == {"torch.nn.Sequential"}:
+    if names == {LAYERS}:
         work.notes.needs.add("nn")
         work.tell("T2M601", "nn.Sequential + nn.Sequential", "a SequentialCell of the layers of both")
         return cst.parse_expression(f"{work.alias('nn')}.SequentialCell({parts})")
@@ -75,6 +79,20 @@ def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Tra
         return cst.parse_expression(f"[part[i] for part in ({parts}) for i in range(len(part))]")
     work.refuse("T2M605", "sum of two modules", "MindSpore's cells have no +", "make one container of both")
     return updated
+
+
+def _of_layers(name: str, other: str, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
+    """A list of layers and more of them, and the layers of a Sequential several times over."""
+    left, right = (code(parenthesised(part)) for part in (updated.left, updated.right))
+    if name == MODULES and type(updated.operator) is cst.Add and other in ("list", "tuple", "module"):
+        made, why = f"CellList([*{left}, *{right}])", "a CellList of both"
+    elif name == LAYERS and type(updated.operator) is cst.Multiply and other == "int":
+        made, why = f"SequentialCell(*list({code(updated.left)}) * {right})", "a SequentialCell of the same layers"
+    else:
+        return updated
+    work.notes.needs.add("nn")
+    work.tell("T2M601", f"{name[6:]} in an operator", why)
+    return cst.parse_expression(f"{work.alias('nn')}.{made}")
 
 
 def _only_iterated(name: str, work: Translation) -> bool:
