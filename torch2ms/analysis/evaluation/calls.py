@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
+CONTAINERS = ("dict", "tuple", "list")
+DISPLAYS = (cst.Dict, cst.Tuple, cst.List)
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
 OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # what methods of schedules of rates take at most
@@ -339,10 +341,12 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     """A module called: what its forward returns, varied with its parameters."""
     last = target.name.rpartition(".")[2]
     cls = class_of(target, ev.module, ev.project)
-    if target.kind == "lossfn" or last.endswith("Loss") and not (cls is not None and ev.exchange.ask(_weighted, cls)):
-        return Value("tensor", deps=given.deps, likely=target.likely)
-    deps = target.own | given.deps
     forward = cls.method("forward") if cls is not None else None
+    deps = target.own | given.deps
+    if target.kind == "lossfn" or last.endswith("Loss") and not (cls is not None and ev.exchange.ask(_weighted, cls)):
+        if forward is None or not _several(forward, ev):
+            return Value("tensor", deps=given.deps, likely=target.likely)
+        deps = given.deps
     if forward is not None:
         return spread(_function(forward, given, ev, target), deps)
     if last in torchapi.RECURRENT:
@@ -434,6 +438,16 @@ def _kind(cls: ClassInfo) -> str:
 
 def _weighted(cls: ClassInfo) -> bool:
     return cls.weighted
+
+
+def _several(info: FunctionInfo, ev: Evaluator) -> bool:
+    """A function returns several values together, in some case at least: `{"loss": loss} if as_dict else loss`."""
+    returned = ev.exchange.returned(info)
+    if returned is not None and returned.kind in CONTAINERS:
+        return True
+    given = [s.node.value for s in info.scope.body.walk() if type(s.node) is cst.Return]
+    sides = [side for n in given if n is not None for side in ((n.body, n.orelse) if type(n) is cst.IfExp else (n,))]
+    return any(type(side) in DISPLAYS for side in sides)
 
 
 def _pass(
