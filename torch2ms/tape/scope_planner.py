@@ -452,7 +452,7 @@ class ScopePlanner:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
                 if event.kind == "taken" and owners.concerns(event, owner, self.records.owners):
-                    plan_call(event, self.records.owners, self.plan)
+                    plan_call(event, self.records.owners, self.plan, owner.stored and self.records.may_be_empty(event, owner))
         gradients.plan(events, self.records, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 

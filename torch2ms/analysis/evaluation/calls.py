@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked, records
-from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, held_there, left_to_functions, seen_by_both
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import entered, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
@@ -462,6 +462,8 @@ def _pass(
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     same_self = receiver is not None and receiver.place == "self"
+    if as_method and receiver is not None and any(v.kind == "optimizer" and v.owns for v in bound.values()):
+        places = held_there(receiver, info, bound, ev) | places
     for name, value in bound.items():
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)
