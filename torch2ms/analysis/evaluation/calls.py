@@ -184,6 +184,8 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     if kind == "module" and receiver.name == "torch.nn.ModuleDict" and name in ("items", "values"):
         return entered(receiver, name)
     if kind == "module":
+        if not receiver.name and name not in MODULE_METHODS:
+            dispatched(given, ev, network=True)
         made = module_method(name, receiver, deps)
         part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None
         if type(part) is not cst.Subscript or made.kind not in ("params", "named_params"):
@@ -289,7 +291,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         return UNKNOWN
     init = cls.method("__init__")
     if init is not None:
-        _pass(init, given, Value("object", place="self"), ev, len(ev.project.modules) == 1)
+        _pass(init, given, Value("object"), ev, len(ev.project.modules) == 1)
         ev.exchange.returned(init)
     kind = _kind(cls)
     held = ev.exchange.ask(records.kept, cls, given) if kind == "object" else None
