@@ -16,6 +16,7 @@ from torch2ms.tape.derivatives.beside import plan_beside
 from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import GradCall, plan_gradcall
+from torch2ms.tape.derivatives.recorded import plan_recorded
 from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around
 from torch2ms.tape.derivatives.repeated import SHARED, plan_repeated, repeated, rotated, shared
@@ -397,7 +398,7 @@ class ScopePlanner:
         other = plan_gradcall(
             event, self.scope, self.module, self.plan, self.writer, finder, around.again, compiled, given=starred
         )
-        return other and (problem or other)
+        return "" if not other or plan_recorded(event, around) else problem or other
 
     def starred(self, event: Event, around: Around) -> GradCall | None:
         """The call, where it is of a list of tensors, has no graph, and what is compiled would not do."""
