@@ -20,6 +20,7 @@ from torch2ms.tape.ledger.clears import (
     sliced,
     some_dropped,
     some_layers,
+    zeroed_between,
 )
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.layer_loops import over_layers
@@ -67,6 +68,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             events.append(event)
     if module.uses_mindspore and all(e.kind == "clear" and e.value.likely for e in events):
         return []  # translated before: what the program calls so is a method of its own
+    zeroed_between(events)
     for event in events:
         if event.kind == "backward" and event.inputs is not None and (other := _left_out(event, events)):
             event.problem = f"`{other}` is not among its inputs, and its .grad stays what it was"

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.operands import atomic
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of
@@ -153,6 +153,7 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
 
 
 IN_PLACE = {"mul_": "*", "div_": "/", "add_": "+", "sub_": "-", "copy_": ""}
+SHAPED = {"zero_": "ops.zeros_like({own})", "neg_": "-{own}", "clamp_": "{own}.clamp({given})", "clip_": "{own}.clamp({given})"}
 
 
 def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
@@ -214,6 +215,39 @@ def _in_place(event: Event) -> tuple[str, cst.BaseExpression] | None:
     return operator, arg.value
 
 
+def _of_its_shape(event: Event, own: str) -> tuple[str, list[cst.CSTNode]] | None:
+    """`w.grad.zero_()`, `w.grad.data.clamp_(-1, 1)` as a statement: what becomes of it, and the expressions in that."""
+    call = event.stmt.node.value if isinstance(event.stmt.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or any(a.star for a in call.args):
+        return None
+    template = SHAPED.get(call.func.attr.value)
+    if template is None or not _itself(call.func.value, event.node) or bool(call.args) is not ("{given}" in template):
+        return None
+    names = [f"{a.keyword.value}=" if a.keyword is not None else "" for a in call.args]
+    given = ", ".join(f"{name}{{{number}}}" for number, name in enumerate(names))
+    return template.replace("{own}", own).replace("{given}", given), [a.value for a in call.args]
+
+
+def _filled_in_part(event: Event) -> tuple[cst.Subscript, cst.BaseExpression] | None:
+    """`w.grad[0].zero_()`, `w.grad.data[rows].fill_(v)` as a statement, for items that show the gradient's memory."""
+    call = event.stmt.node.value if isinstance(event.stmt.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    items, name, given = call.func.value, call.func.attr.value, [a.value for a in call.args]
+    if not isinstance(items, cst.Subscript) or not _itself(items.value, event.node) or name not in ("zero_", "fill_"):
+        return None
+    if not all(_shows(e.slice) for e in items.slice) or len(given) != (name == "fill_"):
+        return None
+    return items, given[0] if given else cst.Integer("0")
+
+
+def _shows(part: cst.BaseSlice) -> bool:
+    """A number or a slice: a list or a tensor of indices makes a copy, and the gradient stays what it is."""
+    if isinstance(part, cst.Slice):
+        return True
+    return isinstance(part, cst.Index) and isinstance(constant(part.value), int)
+
+
 def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     """`w.grad = g`, `w.grad *= s`, `w.grad[rows] = 0`; False for what has no form."""
     node, grad = event.stmt.node, event.node
@@ -222,6 +256,8 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     if not _is_parameter(event, owner):
         return False
     target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Subscript):
+        target = node.target
     used = {n.value for n in descend(node) if isinstance(n, cst.Name)}
     param, own = ("each_param" if "param" in used else "param"), ("each_grad" if "grad" in used else "grad")
     each = f"else {own} for {param}, {own} in zip({weights}, {grads}))"
@@ -235,12 +271,25 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
         factor = "{0}" if atomic(given) else "({0})"
         text = f"{grads} = tuple({f'{own} {operator} {factor}' if operator else '{0}'} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [given, grad.value])]
+    elif (made := _of_its_shape(event, own)) is not None:
+        template, nodes = made
+        text = f"{grads} = tuple({template} if {param} is {{{len(nodes)}}} {each}"
+        plan.replaced[id(event.stmt)] = [Text(text, [*nodes, grad.value])]
+        plan.needs.add("ops")
     elif isinstance(node, cst.Assign) and _itself(target, grad):
         text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
         above = [item for item in plan.replaced.get(id(event.stmt), []) if item is not event.stmt]  # that take it
         plan.replaced[id(event.stmt)] = [*above, Text(text, [node.value, grad.value])]
-    elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
+    elif isinstance(target, cst.Subscript) and _itself(target.value, grad):  # the tensor itself is written to
         plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
+        if target.value is not grad:
+            plan.about[id(target.value)] = "{0}"
+    elif (filled_with := _filled_in_part(event)) is not None:
+        items, value = filled_with
+        plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
+        if items.value is not grad:
+            plan.about[id(items.value)] = "{0}"
+        plan.replaced[id(event.stmt)] = [Text("{0} = {1}", [items, value])]
     else:
         return False
     why = "written among the gradients that the optimizer is called with"
