@@ -194,7 +194,8 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
 def _is_parameter(event: Event, owner: Owner) -> bool:
     """What has the gradient is one of the parameters: of a module, of a loop, or a leaf the optimizer was given."""
     given = event.value.kind == "tensor" and event.place in (owner.owns or ())  # what else it held at times is none
-    own = event.value.name == "parameter" and event.value.deps == {event.place}  # `self.scale = nn.Parameter(...)`
+    own = event.value.name == "parameter" and event.value.place == event.place  # `self.scale = nn.Parameter(...)`
+    own = own and all(f"{event.place}.".startswith(f"{d}.") for d in event.value.deps)
     return given or own or event.value.name == "module_param" or event.value.kind == "param"
 
 
@@ -279,6 +280,7 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     elif isinstance(node, cst.Assign) and _itself(target, grad):
         text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
         above = [item for item in plan.replaced.get(id(event.stmt), []) if item is not event.stmt]  # that take it
+        plan.moved.discard(id(event.stmt))  # its comments stand above them
         plan.replaced[id(event.stmt)] = [*above, Text(text, [node.value, grad.value])]
     elif isinstance(target, cst.Subscript) and _itself(target.value, grad):  # the tensor itself is written to
         plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
