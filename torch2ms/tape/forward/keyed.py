@@ -10,7 +10,7 @@ from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.choices import own
 
-READING = frozenset("items keys values get setdefault".split())
+READING = frozenset("items keys values get".split())
 JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 ORDERS = ("list", "sorted", "tuple")
 

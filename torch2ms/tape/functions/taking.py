@@ -15,7 +15,7 @@ from torch2ms.analysis.program.sites import bound_arguments, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import UNKNOWN, Value, entries
+from torch2ms.analysis.values import MIXED, UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forward.asked import asks
@@ -68,6 +68,8 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     single = [e for e in alone if not e.value.name.startswith("param_group")]
     if single or any(e.kind in ("scaler_step", "unscale") for e in events):
         return None
+    if any(_mixes(e, info) for e in events):
+        return None
     records = Records(info.scope, info.module, events)
     loads = [e for e in events if e.kind in LOADS]
     used = [o for o in records.owners if any(concerns(e, o, records.owners) for e in loads)]
@@ -92,6 +94,12 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     only = all(e.kind in ("clip_norm", "clip_value") for e in loads)
     each = not gives and all(e.kind == "grad_loop" and asks_each(e) for e in loads)
     return Taken(info, used, variables, gives, clears, returns if gives else [], asked, shows, only, each)
+
+
+def _mixes(event: Event, info: FunctionInfo) -> bool:
+    """A loop goes over parameters of the object in another order than the list has that the object keeps."""
+    kept = info.cls.attr(event.place[5:]) if info.cls is not None and event.place.startswith("self.") else None
+    return event.value.odd == MIXED and kept is not None and kept.odd != MIXED
 
 
 def _variable(of: str, names: set[str]) -> str:
@@ -307,10 +315,15 @@ def _held_as(place: str, taken: Taken) -> str:
 def _own_order(event: Event, owner: Owner) -> str:
     """What the function goes over, a module or a list, where an optimizer may have the parameters in another order."""
     assert event.taking is not None
-    if owner.kind != "optimizer" or owner.ordered or event.taking.taken.clips:
+    if owner.kind != "optimizer" or event.taking.taken.clips:
         return ""
-    if _kind(event) == "params" and event.name.startswith("self."):
-        return _words(event)
+    cls = event.taking.taken.info.cls
+    if _kind(event) == "params" and event.name.startswith("self.") and cls is not None:
+        kept = cls.attr(event.name[5:])
+        whole = kept is not None and kept.place in kept.deps and kept.odd != MIXED  # all of a module, in its order
+        return "" if owner.ordered and whole else _words(event)
+    if owner.ordered:
+        return ""
     return f"{_words(event)}.trainable_params()" if _kind(event) == "module" else ""
 
 

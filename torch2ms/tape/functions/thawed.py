@@ -24,7 +24,8 @@ def thawed(stmt: Stmt, place: str, module: ModuleInfo, project: Project) -> bool
     found = toggles(scope, module, project)
     mine = [t for t in found if t.place != NOBODY_KNOWS and overlaps(t.place, place)]
     before = [t for t in mine if t.stmt.number < stmt.number]
-    if not before or before[-1].flag is not True or any(t.place == NOBODY_KNOWS or t.flag is None for t in found):
+    whole = bool(before) and f"{place}.".startswith(f"{before[-1].place}.")
+    if not whole or before[-1].flag is not True or any(t.place == NOBODY_KNOWS or t.flag is None for t in found):
         return False
     guards = {_guard(t, scope) for t in mine}
     return len(guards) == 1 and guards != {None} and not any(_freezes_others(s, m, project) for s, m in _others(scope, project))

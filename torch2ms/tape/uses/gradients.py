@@ -59,7 +59,7 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], events, plan, writer)
         elif event.kind == "fill" and len(takers := _taking(event, several or [owner], records)) == 1:
-            plan_fill(event, takers[0], plan)
+            plan_fill(event, takers[0], module, plan)
         elif event.kind == "fill":
             plan.refuse(event.stmt, refusal(event, "several optimizers take the gradients that it fills"))
         elif event.kind == "leaf_grad" and filled(event, events):
