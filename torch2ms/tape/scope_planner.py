@@ -16,9 +16,9 @@ from torch2ms.tape.derivatives.beside import plan_beside
 from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import GradCall, plan_gradcall
-from torch2ms.tape.derivatives.recorded import plan_recorded
 from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around
+from torch2ms.tape.derivatives.recorded import plan_recorded
 from torch2ms.tape.derivatives.repeated import SHARED, plan_repeated, repeated, rotated, shared
 from torch2ms.tape.derivatives.turns import Turns
 from torch2ms.tape.forms.calls import Call, Repeats
@@ -453,7 +453,9 @@ class ScopePlanner:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
                 if event.kind == "taken" and owners.concerns(event, owner, self.records.owners):
-                    plan_call(event, self.records.owners, self.plan, owner.stored and self.records.may_be_empty(event, owner))
+                    plan_call(
+                        event, self.records.owners, self.plan, owner.stored and self.records.may_be_empty(event, owner)
+                    )
         gradients.plan(events, self.records, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 

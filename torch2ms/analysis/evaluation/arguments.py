@@ -118,7 +118,7 @@ def held_there(receiver: Value, info: FunctionInfo, bound: dict[str, Value], ev:
 
     `trainer.optimize(self.opt)` where both were made of one model.
     """
-    if info.cls is None or info.name == "__init__":
+    if info.cls is None:
         return {}
     moved = {o for v in bound.values() if v.kind == "optimizer" for o in v.owns or ()}
     held = {v.place: key for key, v in entries(receiver).items() if v.kind == "module"}

@@ -464,8 +464,11 @@ def _pass(
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     same_self = receiver is not None and receiver.place == "self"
-    if as_method and receiver is not None and any(v.kind == "optimizer" and v.owns for v in bound.values()):
-        places = held_there(receiver, info, bound, ev) | places
+    if as_method and receiver is not None and info.name != "__init__":
+        for value in bound.values():  # asked of call after call: no generator
+            if value.kind == "optimizer" and value.owns:
+                places = held_there(receiver, info, bound, ev) | places
+                break
     for name, value in bound.items():
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)

@@ -38,7 +38,9 @@ _FRACTIONS = re.compile(r"\.step\([^()\n]*/")  # `scheduler.step(epoch + i / bat
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 TRACKING = "track_running_stats"
 ASKING = "ask for its class with isinstance"
-KEEPING = "keep moving_mean and moving_variance of these layers, and ops.assign them back behind what must not change them"
+KEEPING = (
+    "keep moving_mean and moving_variance of these layers, and ops.assign them back behind what must not change them"
+)
 NORMALISING = ("momentum", TRACKING)  # settings that only normalisation layers have
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 

@@ -24,9 +24,8 @@ WHY = "ms.grad of what the gradient call around it records; assumed: `{}` runs n
 
 def plan_recorded(event: Event, around: Around) -> bool:
     """Plan the call; False where it is not one of weights, or nothing of its forward comes from callers."""
-    call = read(event, around.module)
-    if isinstance(call, str):
-        call = _never_bound(event, around.module, around.project)
+    seen = read(event, around.module)
+    call = _never_bound(event, around.module, around.project) if isinstance(seen, str) else seen
     if call is None or call.weights is None or call.inputs or event.create_graph or turning(event) or allowed(event):
         return False
     if len(event.roots) != 1 or type(event.roots[0]) is not cst.Name:
@@ -35,7 +34,7 @@ def plan_recorded(event: Event, around: Around) -> bool:
         return False
     owners = placed(call)
     receive(call, owners, around.writer, around.plan)
-    taken = f"[ops.stop_gradient(g) for g in ms.grad(lambda: {{0}}, None, {{1}})()]"
+    taken = "[ops.stop_gradient(g) for g in ms.grad(lambda: {0}, None, {1})()]"
     line = Text(f"{owners[0].variable} = {taken}", [event.roots[0], call.weights])
     plan = around.plan
     if id(event.stmt) not in plan.replaced:  # it does more than to take the gradients
@@ -62,15 +61,21 @@ def _within(event: Event, around: Around) -> bool:
 
 def _never_bound(event: Event, module: ModuleInfo, project: Project) -> GradCall | None:
     """An attribute that no class of the project binds: torch raises where it is asked for, and so does this."""
-    inputs = event.inputs
+    inputs, scope = event.inputs, event.stmt.block.scope
     held = inputs.value if isinstance(inputs, cst.Subscript) else inputs
-    if held is None or not dotted(held).startswith("self.") or dotted(held).count(".") != 1 or not event.roots:
+    place = dotted(held) if held is not None else ""
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if inputs is None or cls is None or not event.roots or not place.startswith("self.") or place.count(".") != 1:
         return None
-    attr, cls = dotted(held)[5:], module.classes.get(event.stmt.block.scope.cls.name) if event.stmt.block.scope.cls else None
-    places = (d for m in project.modules.values() for s in m.scope.walk() for b in s.body.walk() for d in b.defs)
-    if cls is None or cls.attr(attr) is not None or cls.method(attr) is not None or any(p.endswith(f".{attr}") for p in places):
+    attr = place[5:]
+    if (
+        cls.attr(attr) is not None
+        or cls.method(attr) is not None
+        or any(m.quotes[attr] for m in project.modules.values())
+    ):
         return None
-    if any(m.quotes[attr] for m in project.modules.values()):
+    bound = (d for m in project.modules.values() for s in m.scope.walk() for b in s.body.walk() for d in b.defs)
+    if any(d.endswith(f".{attr}") for d in bound):
         return None
     whole, first = subscripted(event)
     return GradCall(event, [], cst.parse_expression(f"[{code(inputs)}]"), whole, first)

@@ -27,7 +27,7 @@ def goes_through(node: cst.BaseExpression) -> str:
 
 def key_of(loop: cst.For) -> str:
     """What a loop calls the keys of a dict: `for key in d:`, `for key, value in d.items():`."""
-    target = loop.target
+    target: cst.BaseExpression = loop.target
     if isinstance(target, cst.Tuple) and len(target.elements) == 2 and code(loop.iter).endswith(".items()"):
         target = target.elements[0].value
     return target.value if isinstance(target, cst.Name) else ""
@@ -89,7 +89,9 @@ def _only_reads(stmt: Stmt, name: str) -> bool:
         if type(part) is cst.Subscript or type(part) is cst.Attribute and part.attr.value in READING:
             read += code(part.value) == name
         elif type(part) is cst.Comparison:
-            read += sum(code(c.comparator) == name for c in part.comparisons if isinstance(c.operator, (cst.In, cst.NotIn)))
+            read += sum(
+                code(c.comparator) == name for c in part.comparisons if isinstance(c.operator, (cst.In, cst.NotIn))
+            )
     return read == len(mentions)
 
 

@@ -249,9 +249,7 @@ def _leaves(events: list[Event], scope: Scope, module: ModuleInfo, lifting: Lift
     return any(o.kind == "optimizer" and {n for n, _ in o.exit.held} - {ENTRY} for o in owners)
 
 
-def hand_on(
-    lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]], project: Project
-) -> None:
+def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]], project: Project) -> None:
     """Find the functions that use gradients of their callers, or go backward from what callers made.
 
     One such function may call another: they are found in rounds, and given up where a call does not fit.
@@ -371,7 +369,9 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]], project
         used = [e for e in own if e.kind == "taken" and e.node is site.call]
         if not all(fed(e, records) for e in used):
             return False
-        apart = (e for e in used if lifting.freezes and not _told_apart(e, lifting))  # not all parameters have gradients
+        apart = (
+            e for e in used if lifting.freezes and not _told_apart(e, lifting)
+        )  # not all parameters have gradients
         if not all(_by_network(e) and thawed(e.stmt, e.place, site.module, project) for e in apart):
             return False
     return True

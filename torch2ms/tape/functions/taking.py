@@ -203,7 +203,7 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
 
 
 def _as_held(owns: frozenset[str] | None, cls: ClassInfo, held: Value) -> frozenset[str] | None:
-    """What a class calls its modules, as whoever has the object calls what it was made of; None where that is not seen."""
+    """What a class calls its modules, as whoever has the object calls what it was made of; None if that is not seen."""
     known = {value.place: key for key, value in cls.attrs.items() if value.kind == "module" and value.place}
     places = {place: entries(held).get(known.get(place, "")) for place in owns or ()}
     if not places or any(v is None or not v.place for v in places.values()):

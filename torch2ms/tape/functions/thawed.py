@@ -1,6 +1,6 @@
 """Networks that a function freezes and thaws in turn, and that have all their gradients where it uses them.
 
-`toggle_grad(D, True)`, the backward calls of D, `ortho(D)`, `toggle_grad(D, False)`: at `ortho(D)` nothing of D is frozen.
+`toggle_grad(D, True)`, the backward calls of D, `ortho(D)`, `toggle_grad(D, False)`: `ortho` finds nothing frozen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ def thawed(stmt: Stmt, place: str, module: ModuleInfo, project: Project) -> bool
     if not whole or before[-1].flag is not True or any(t.place == NOBODY_KNOWS or t.flag is None for t in found):
         return False
     guards = {_guard(t, scope) for t in mine}
-    return len(guards) == 1 and guards != {None} and not any(_freezes_others(s, m, project) for s, m in _others(scope, project))
+    return (
+        len(guards) == 1
+        and guards != {None}
+        and not any(_freezes_others(s, m, project) for s, m in _others(scope, project))
+    )
 
 
 def _guard(toggle: Toggle, scope: Scope) -> str | None:

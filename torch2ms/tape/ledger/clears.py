@@ -75,7 +75,12 @@ def zeroed_between(events: list[Event]) -> None:
         after = next((e for e in events[number + 1 :] if e.kind in AROUND), None)
         ends = after is not None and after.kind in ("step", "scaler_step") and after.stmt.block is event.stmt.block
         moves = after.value.owns if after is not None else None
-        if ends and (moves is None or any_overlap(frozenset({event.place}), moves)) and before is not None and before.kind == "backward":
+        if (
+            ends
+            and (moves is None or any_overlap(frozenset({event.place}), moves))
+            and before is not None
+            and before.kind == "backward"
+        ):
             event.kind, event.writes, event.partial = "leaf_grad", True, False
 
 

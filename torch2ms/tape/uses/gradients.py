@@ -153,7 +153,12 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
 
 
 IN_PLACE = {"mul_": "*", "div_": "/", "add_": "+", "sub_": "-", "copy_": ""}
-SHAPED = {"zero_": "ops.zeros_like({own})", "neg_": "-{own}", "clamp_": "{own}.clamp({given})", "clip_": "{own}.clamp({given})"}
+SHAPED = {
+    "zero_": "ops.zeros_like({own})",
+    "neg_": "-{own}",
+    "clamp_": "{own}.clamp({given})",
+    "clip_": "{own}.clamp({given})",
+}
 
 
 def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
