@@ -464,9 +464,9 @@ def _pass(
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     same_self = receiver is not None and receiver.place == "self"
-    if as_method and receiver is not None and info.name != "__init__":
+    if as_method and receiver is not None:
         for value in bound.values():  # asked of call after call: no generator
-            if value.kind == "optimizer" and value.owns:
+            if value.kind == "optimizer" and value.owns and info.name != "__init__":
                 places = held_there(receiver, info, bound, ev) | places
                 break
     for name, value in bound.items():

@@ -45,8 +45,13 @@ class Taken:
     clears_if: str = ""  # the parameter that says whether it clears them
     asks: bool = False  # it asks which parameters have a gradient, and the answers show
     clips: bool = False  # it does nothing else than to clip them: their order plays no part
-    each: bool = False  # it asks of each parameter whether it has a gradient
+    loads: list[Event] = field(default_factory=list)
     steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it, and take nothing back
+
+    @property
+    def each(self) -> bool:
+        """It asks of each parameter whether it has a gradient."""
+        return not self.gives and all(e.kind == "grad_loop" and asks_each(e) for e in self.loads)
 
 
 @dataclass(eq=False)
@@ -92,8 +97,7 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
         return None
     shows = any(asks(e) for e in events)
     only = all(e.kind in ("clip_norm", "clip_value") for e in loads)
-    each = not gives and all(e.kind == "grad_loop" and asks_each(e) for e in loads)
-    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, shows, only, each)
+    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, shows, only, loads)
 
 
 def _mixes(event: Event, info: FunctionInfo) -> bool:
