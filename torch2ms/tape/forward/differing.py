@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.choices import LAYERS, moving, own
-from torch2ms.tape.forward.keyed import filled_whole, goes_through, key_of
+from torch2ms.tape.forward.keyed import filled_whole, goes_through, key_of, left_behind
 from torch2ms.tape.ledger.beyond import weighted_parts
 
 NOTHING: frozenset[str] = frozenset()
@@ -76,7 +76,8 @@ def deciding(node: cst.Subscript, stmt: Stmt) -> list[cst.BaseExpression]:
         for loop in (a.node for a in stmt.ancestors() if isinstance(a.node, cst.For)):
             if key_of(loop) == name:
                 through = goes_through(loop.iter)
-                return [] if through == holder or filled_whole(through, node.value, stmt) else [node]
+                whole = through == holder or filled_whole(through, node.value, stmt)
+                return [] if whole and not left_behind(node, stmt) else [node]
     return [node]
 
 

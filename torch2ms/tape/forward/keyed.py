@@ -63,6 +63,41 @@ def filled_whole(name: str, holder: cst.BaseExpression, stmt: Stmt) -> bool:
     return all(_all_of(f, name, holder.value, stmt, every) for f in fills)
 
 
+def left_behind(node: cst.Subscript, stmt: Stmt) -> bool:
+    """What a statement makes of each item goes into a dict of which the function reads some items alone.
+
+    `for k in out: parts[k] = out[k] * 2`, and then `parts["a"]`: nothing is made of the others.
+    """
+    every = stmt.block.scope.body.walk()
+    name, holder = _receiver(stmt), dotted(node.value)
+    made = _made(holder, stmt, every) if name and holder else None
+    keys = made.out[holder].keys if made is not None else None
+    if made is None or keys is None:
+        return False
+    others = [s for s in every if s is not stmt]
+    read = 0
+    for part in (n for s in others for n in gathered(own(s)) if type(n) is cst.Subscript and code(n.value) == name):
+        read += isinstance(part.slice[0].slice, cst.Index) and constant(part.slice[0].slice.value) is not ...
+    uses = [
+        n for s in others if name not in s.defs for n in gathered(own(s)) if type(n) is cst.Name and n.value == name
+    ]
+    if not read or read < len(uses):
+        return False
+    found = (_taken(name, others) or set()) | (_taken(holder, [s for s in others if s.number > made.number]) or set())
+    return not {key for key, _ in keys} <= found
+
+
+def _receiver(stmt: Stmt) -> str:
+    """The dict that takes each item in: `parts[k] = ...`, `parts = {k: ... for k in out}`."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return ""
+    target = node.targets[0].target
+    if isinstance(target, cst.Subscript):
+        return dotted(target.value)
+    return dotted(target) if isinstance(node.value, cst.DictComp) else ""
+
+
 def _empty(value: Value | None) -> bool:
     return value is not None and value.kind == "dict" and value.items == ()
 
