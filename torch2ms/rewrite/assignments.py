@@ -180,7 +180,9 @@ class Assignments:
         layer = self.module.value(target.value)
         if constant(given) is not None or layer.kind != "module" or layer.name and layer.name not in BIASED:
             return None
-        self.writer.tell("T2M505", f"{layer.name or 'layer'}.bias", "MindSpore's layer asks has_bias whether to add one")
+        self.writer.tell(
+            "T2M505", f"{layer.name or 'layer'}.bias", "MindSpore's layer asks has_bias whether to add one"
+        )
         return self.writer.text("{0}.bias = None\n{0}.has_bias = False", target.value)
 
     def stored_and_named(self, node: cst.Assign) -> list[cst.BaseStatement] | None:

@@ -18,6 +18,7 @@ from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import GradCall, plan_gradcall
 from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around
+from torch2ms.tape.derivatives.recorded import plan_recorded
 from torch2ms.tape.derivatives.repeated import SHARED, plan_repeated, repeated, rotated, shared
 from torch2ms.tape.derivatives.turns import Turns
 from torch2ms.tape.forms.calls import Call, Repeats
@@ -399,7 +400,7 @@ class ScopePlanner:
         other = plan_gradcall(
             event, self.scope, self.module, self.plan, self.writer, finder, around.again, compiled, given=starred
         )
-        return other and (problem or other)
+        return "" if not other or plan_recorded(event, around) else problem or other
 
     def starred(self, event: Event, around: Around) -> GradCall | None:
         """The call, where it is of a list of tensors, has no graph, and what is compiled would not do."""
@@ -454,7 +455,9 @@ class ScopePlanner:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
                 if event.kind == "taken" and owners.concerns(event, owner, self.records.owners):
-                    plan_call(event, self.records.owners, self.plan)
+                    plan_call(
+                        event, self.records.owners, self.plan, owner.stored and self.records.may_be_empty(event, owner)
+                    )
         gradients.plan(events, self.records, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.containers import element, housed
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import constant
@@ -110,6 +111,24 @@ def _with_parts(value: Value) -> Value:
     parts = [value, *(value.items or () if value.kind in ("dict", "list", "tuple") else ())]
     layers = [part.own for part in parts if part.kind == "module" and part.place or part.kind == "dict" and part.owns]
     return value.with_deps(value.deps.union(*layers))
+
+
+def held_there(receiver: Value, info: FunctionInfo, bound: dict[str, Value], ev: Evaluator) -> dict[str, str]:
+    """What optimizers move that a method is given, as the object knows it whose method it is: it holds it as well.
+
+    `trainer.optimize(self.opt)` where both were made of one model.
+    """
+    if info.cls is None:
+        return {}
+    moved = {o for v in bound.values() if v.kind == "optimizer" for o in v.owns or ()}
+    held = {v.place: key for key, v in entries(receiver).items() if v.kind == "module"}
+    held |= {o: o for o in moved if receiver.place == "self" and "." not in o}
+    names = {}
+    for place in moved & held.keys():
+        own = ev.exchange.attribute(info.cls, held[place])
+        if own is not None and own.kind == "module" and own.place and root(own.place) not in info.scope.params:
+            names[place] = own.place
+    return names
 
 
 def seen_by_both(handed: Value, ev: Evaluator) -> dict[str, str]:

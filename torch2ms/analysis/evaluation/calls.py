@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked, records
-from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions, seen_by_both
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, held_there, left_to_functions, seen_by_both
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import entered, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
+CONTAINERS = ("dict", "tuple", "list")
+DISPLAYS = (cst.Dict, cst.Tuple, cst.List)
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
 OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # what methods of schedules of rates take at most
@@ -188,6 +190,8 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     if kind == "module" and receiver.name == "torch.nn.ModuleDict" and name in ("items", "values"):
         return entered(receiver, name)
     if kind == "module":
+        if not receiver.name and name not in MODULE_METHODS:
+            dispatched(given, ev, network=True)
         made = module_method(name, receiver, deps)
         part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None
         if type(part) is not cst.Subscript or made.kind not in ("params", "named_params"):
@@ -293,7 +297,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         return UNKNOWN
     init = cls.method("__init__")
     if init is not None:
-        _pass(init, given, Value("object", place="self"), ev, len(ev.project.modules) == 1)
+        _pass(init, given, Value("object"), ev, len(ev.project.modules) == 1)
         ev.exchange.returned(init)
     kind = _kind(cls)
     held = ev.exchange.ask(records.kept, cls, given) if kind == "object" else None
@@ -464,6 +468,11 @@ def _pass(
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     same_self = receiver is not None and receiver.place == "self"
+    if as_method and receiver is not None:
+        for value in bound.values():  # asked of call after call: no generator
+            if value.kind == "optimizer" and value.owns and info.name != "__init__":
+                places = held_there(receiver, info, bound, ev) | places
+                break
     for name, value in bound.items():
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)

@@ -6,7 +6,6 @@ method whose name the project writes out as a text.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,17 +21,20 @@ from torch2ms.analysis.values import Value
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
-OBJECT = "object"
+OBJECT, NETWORK = "object", "module"
 
 
-def dispatched(given: Given, ev: Evaluator) -> None:
-    """A method of an object that is not known is called: the project's methods of that name may get the objects."""
+def dispatched(given: Given, ev: Evaluator, network: bool = False) -> None:
+    """A method of an object that is not known is called: the project's methods of that name may get the objects.
+
+    `network`: it is one, whatever its class: `self.model.train_step(data, optim_wrapper)`.
+    """
     if not any(v.kind == OBJECT and v.name for v in given.args) or any(a.star for a in given.node.args):
         return
-    known = [v.kind == OBJECT and _trains(v, ev) for v in given.args]
+    known = [v.kind == OBJECT and _trains(v, ev, network) for v in given.args]
     if not any(known):
         return
-    for info in _methods(given.node, ev):
+    for info in _methods(given.node, ev, NETWORK if network else OBJECT):
         args = [
             Value(OBJECT, name=v.name, likely=True) if own else Value()
             for v, own in zip(given.args, known, strict=True)
@@ -42,16 +44,15 @@ def dispatched(given: Given, ev: Evaluator) -> None:
                 ev.exchange.hand(info, name, value, id(given.node.func))
 
 
-def _trains(value: Value, ev: Evaluator) -> bool:
-    """An instance of a class of the project that has an optimizer."""
+def _trains(value: Value, ev: Evaluator, wrapped: bool) -> bool:
+    """An instance of a class of the project that has an optimizer, and is none itself if it is not to be `wrapped`."""
     cls = class_of(value, ev.module, ev.project)
-    return cls is not None and ev.exchange.ask(_has_optimizer, cls)
+    return cls is not None and (wrapped or not acts_as_one(cls)) and ev.exchange.ask(_has_optimizer, cls)
 
 
 def _has_optimizer(cls: ClassInfo) -> bool:
-    """... and is none itself, as one that wraps another is."""
     held = (v for c in (*cls.lineage(), *cls.below()) for v in c.attrs.values())
-    return not acts_as_one(cls) and any(v.kind == "optimizer" for v in held)
+    return any(v.kind == "optimizer" for v in held)
 
 
 def acts_as_one(cls: ClassInfo) -> bool:
@@ -59,14 +60,14 @@ def acts_as_one(cls: ClassInfo) -> bool:
     return cls.method("zero_grad") is not None or cls.method("backward") is not None
 
 
-def _methods(node: cst.Call, ev: Evaluator) -> list[FunctionInfo]:
-    """The methods that the call may reach."""
+def _methods(node: cst.Call, ev: Evaluator, kind: str) -> list[FunctionInfo]:
+    """The methods that the call may reach, of classes of a kind."""
     func = node.func
     if type(func) is cst.Attribute:
-        found = _by_name(ev.project).get(func.attr.value, [])
+        found = _by_name(ev.project)[kind].get(func.attr.value, [])
     elif type(func) is cst.Call and dotted(func.func) == "getattr" and len(func.args) > 1:
         name = constant(func.args[1].value)
-        some = _by_name(ev.project)
+        some = _by_name(ev.project)[kind]
         found = [i for n, infos in some.items() if n == name or name is ... and _written(n, ev.project) for i in infos]
     else:
         return []
@@ -74,15 +75,14 @@ def _methods(node: cst.Call, ev: Evaluator) -> list[FunctionInfo]:
 
 
 @once
-def _by_name(project: Project) -> dict[str, list[FunctionInfo]]:
-    """The methods of plain classes that take something, by name."""
-    found: defaultdict[str, list[FunctionInfo]] = defaultdict(list)
-    for module in project.modules.values():
-        for cls in module.classes.values():
-            for name, info in cls.methods.items() if cls.kind == OBJECT else ():
-                if len(info.scope.params) > 1 and not name.startswith("__") and not info.static:
-                    found[name].append(info)
-    return dict(found)
+def _by_name(project: Project) -> dict[str, dict[str, list[FunctionInfo]]]:
+    """The methods of plain classes, and of networks, that take something, by name."""
+    found: dict[str, dict[str, list[FunctionInfo]]] = {OBJECT: {}, NETWORK: {}}
+    for cls in (c for module in project.modules.values() for c in module.classes.values() if c.kind in found):
+        for name, info in cls.methods.items():
+            if len(info.scope.params) > 1 and not name.startswith("__") and not info.static:
+                found[cls.kind].setdefault(name, []).append(info)
+    return found
 
 
 def _written(name: str, project: Project) -> bool:

@@ -161,8 +161,11 @@ def _handed(info: FunctionInfo, parameter: str, value: Value, call: int) -> None
 
 
 def _better(value: Value, before: Value) -> bool:
-    """Seen now, and guessed by its name before."""
-    return before.likely and not value.likely and before.kind == value.kind
+    """Seen now, and guessed by its name before; or what an optimizer moves, which the caller was not given then."""
+    if before.kind != value.kind:
+        return False
+    moves = value.kind == "optimizer" and before.owns is None and not before.name and value.owns is not None
+    return moves or before.likely and not value.likely
 
 
 def _joined(old: Value, value: Value) -> Value:

@@ -36,7 +36,12 @@ COUNTED = {name: name for name in ("last_epoch", "T_cur", "T_i", "best", "cooldo
 }  # numbers of a scheduler -> the Parameters that they are in MindSpore
 _FRACTIONS = re.compile(r"\.step\([^()\n]*/")  # `scheduler.step(epoch + i / batches)`
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
-NORMALISING = ("momentum", "track_running_stats")  # settings that only normalisation layers have
+TRACKING = "track_running_stats"
+ASKING = "ask for its class with isinstance"
+KEEPING = (
+    "keep moving_mean and moving_variance of these layers, and ops.assign them back behind what must not change them"
+)
+NORMALISING = ("momentum", TRACKING)  # settings that only normalisation layers have
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
 
@@ -98,7 +103,7 @@ def attribute(
         return updated  # a layer of MindSpore never writes into what it is given
     if stored and attr in NORMALISING and receiver.kind == "module" and not receiver.name:
         why = "a normalisation of MindSpore reads it once, when it is made; whether this is one is not seen"
-        work.refuse("T2M605", f"torch.nn.Module.{attr}", why, "ask for its class with isinstance")
+        work.refuse("T2M605", f"torch.nn.Module.{attr}", why, KEEPING if attr == TRACKING else ASKING)
         return updated
     if name and (rule := work.rules.find(name)) is not None:
         if stored and name.startswith("torch.nn.") and rule.returns in PLAIN and not _computes(receiver, work):

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.choices import LAYERS, moving, own
+from torch2ms.tape.forward.keyed import filled_whole, goes_through, key_of, left_behind
 from torch2ms.tape.ledger.beyond import weighted_parts
 
 NOTHING: frozenset[str] = frozenset()
@@ -70,19 +71,14 @@ def deciding(node: cst.Subscript, stmt: Stmt) -> list[cst.BaseExpression]:
     if isinstance(counter, cst.Index) and type(counter.value) is cst.Name:
         name = counter.value.value
         for clause in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
-            if type(clause.target) is cst.Name and clause.target.value == name and _through(clause.iter, holder):
+            if type(clause.target) is cst.Name and clause.target.value == name and goes_through(clause.iter) == holder:
                 return [i.test for i in clause.ifs]
-        for loop in (a.node for a in stmt.ancestors() if a.is_loop):
-            if isinstance(loop, cst.For) and code(loop.target) == name and _through(loop.iter, holder):
-                return []
+        for loop in (a.node for a in stmt.ancestors() if isinstance(a.node, cst.For)):
+            if key_of(loop) == name:
+                through = goes_through(loop.iter)
+                whole = through == holder or filled_whole(through, node.value, stmt)
+                return [] if whole and not left_behind(node, stmt) else [node]
     return [node]
-
-
-def _through(node: cst.BaseExpression, holder: str) -> bool:
-    """An expression goes through all keys of a container."""
-    while isinstance(node, cst.Call) and code(node.func) in ("list", "sorted", "tuple") and node.args:
-        node = node.args[0].value
-    return code(node) in (holder, f"{holder}.keys()")
 
 
 def by_branch(stmt: Stmt, stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> frozenset[str]:

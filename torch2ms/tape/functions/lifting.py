@@ -42,6 +42,7 @@ from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import find_stores
 from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.functions.taking import clips, events_of, fed, taken_of, taking_at, usable
+from torch2ms.tape.functions.thawed import thawed
 from torch2ms.tape.functions.valued import spread_valued
 from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.event import Event
@@ -86,7 +87,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     seen = [i for i in functions if own_step(i.scope, i.module) or i.scope not in unseen]
     hand_on_versions(lifting, functions, events, unseen)
-    hand_on(lifting, seen, events)
+    hand_on(lifting, seen, events, project)
     if stores:
         _store(lifting, project, seen, events, unseen)
     project.changing = lifting.changing
@@ -189,7 +190,7 @@ def _store(
             for site in lifting.sites.get(key, []):
                 lifting.takings.pop(id(site.call), None)
     if lifting.stores.owners:
-        hand_on(lifting, [i for i in seen if id(i.scope) in lifting.stores.owners], events)
+        hand_on(lifting, [i for i in seen if id(i.scope) in lifting.stores.owners], events, project)
         lifting.stores = find_stores(known)  # callers that now hand a loss on know the optimizer, too
         late = {k for k in lifting.handed.keys() - handed if not _all_empty(k, lifting, events)}
         for key in late:  # they counted on an optimizer that keeps gradients, and that cannot
@@ -248,7 +249,7 @@ def _leaves(events: list[Event], scope: Scope, module: ModuleInfo, lifting: Lift
     return any(o.kind == "optimizer" and {n for n, _ in o.exit.held} - {ENTRY} for o in owners)
 
 
-def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]]) -> None:
+def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]], project: Project) -> None:
     """Find the functions that use gradients of their callers, or go backward from what callers made.
 
     One such function may call another: they are found in rounds, and given up where a call does not fit.
@@ -261,7 +262,7 @@ def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, l
             if not {key} & (done | given_up):
                 _offer(info, lifting, events)
         late = {k for k in lifting.handed if not _all_empty(k, lifting, events)}
-        late |= {k for k in lifting.taken if not _all_fed(k, lifting, events)}
+        late |= {k for k in lifting.taken if not _all_fed(k, lifting, events, project)}
         if not late and turn >= ROUNDS - 1:
             break
         for key in late:
@@ -355,7 +356,7 @@ def _in_use(event: Event, owner: Owner, records: Records, site: Site, lifting: L
     return bool(before - {ENTRY}) or ENTRY in before and (bool(left) or id(site.scope) in lifting.meeting)
 
 
-def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
+def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]], project: Project) -> bool:
     """Every caller has the gradients that the function uses."""
     if lifting.taken[key].steps:
         return True
@@ -368,7 +369,10 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
         used = [e for e in own if e.kind == "taken" and e.node is site.call]
         if not all(fed(e, records) for e in used):
             return False
-        if lifting.freezes and not all(_told_apart(e, lifting) for e in used):  # not all parameters have gradients
+        apart = (
+            e for e in used if lifting.freezes and not _told_apart(e, lifting)
+        )  # not all parameters have gradients
+        if not all(_by_network(e) and thawed(e.stmt, e.place, site.module, project) for e in apart):
             return False
     return True
 
@@ -376,9 +380,14 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
 def _told_apart(event: Event, lifting: Lifting) -> bool:
     """The function knows which parameters its gradients belong to, where some are frozen and have none."""
     assert event.taking is not None
-    taken = event.taking.taken
-    by_network = all(o.kind == "module" for o in taken.owners if o.place == event.name)
-    return event.value.kind == "optimizer" or lifting.frozen_first and (by_network or taken.clips)
+    clips = event.taking.taken.clips
+    return event.value.kind == "optimizer" or lifting.frozen_first and (_by_network(event) or clips)
+
+
+def _by_network(event: Event) -> bool:
+    """... as it goes over the network that they are of."""
+    assert event.taking is not None
+    return all(o.kind == "module" for o in event.taking.taken.owners if o.place == event.name)
 
 
 def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:

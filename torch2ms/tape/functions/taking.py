@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.sites import bound_arguments, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import UNKNOWN, Value, entries
+from torch2ms.analysis.values import MIXED, UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forward.asked import asks
@@ -27,6 +27,7 @@ from torch2ms.tape.ledger.pairs import clause_of
 from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.gradients import inside_loop
+from torch2ms.tape.uses.loops import asks as asks_each
 
 FILLS = ("backward", "handed", "gradcall", "step_closure")
 
@@ -42,9 +43,15 @@ class Taken:
     clears: bool
     returns: list[Stmt]  # the return statements that hand out something already
     clears_if: str = ""  # the parameter that says whether it clears them
-    steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it, and take nothing back
     asks: bool = False  # it asks which parameters have a gradient, and the answers show
     clips: bool = False  # it does nothing else than to clip them: their order plays no part
+    loads: list[Event] = field(default_factory=list)
+    steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it, and take nothing back
+
+    @property
+    def each(self) -> bool:
+        """It asks of each parameter whether it has a gradient."""
+        return not self.gives and all(e.kind == "grad_loop" and asks_each(e) for e in self.loads)
 
 
 @dataclass(eq=False)
@@ -65,6 +72,8 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     alone = (e for e in events if e.kind == "leaf_grad" and (e.writes or clause_of(e.node, e.stmt.node) is None))
     single = [e for e in alone if not e.value.name.startswith("param_group")]
     if single or any(e.kind in ("scaler_step", "unscale") for e in events):
+        return None
+    if any(_mixes(e, info) for e in events):
         return None
     records = Records(info.scope, info.module, events)
     loads = [e for e in events if e.kind in LOADS]
@@ -88,7 +97,13 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
         return None
     shows = any(asks(e) for e in events)
     only = all(e.kind in ("clip_norm", "clip_value") for e in loads)
-    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, asks=shows, clips=only)
+    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, shows, only, loads)
+
+
+def _mixes(event: Event, info: FunctionInfo) -> bool:
+    """A loop goes over parameters of the object in another order than the list has that the object keeps."""
+    kept = info.cls.attr(event.place[5:]) if info.cls is not None and event.place.startswith("self.") else None
+    return event.value.odd == MIXED and kept is not None and kept.odd != MIXED
 
 
 def _variable(of: str, names: set[str]) -> str:
@@ -162,8 +177,8 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             named = {o.partition(".")[0] for o in owns or ()}
             if base != "self" and begun is not None and named & {*begun.scope.params}:
                 owns = whole.owns  # likewise, as its constructor calls them
-            if owner.kind == "params":
-                owns = whole.owns  # what the object was made from
+            if owner.kind == "params" and (base != "self" or owner.owns is None):
+                owns = whole.owns or _as_held(owner.owns, taken.info.cls, whole)  # what the object was made from
                 if owns is None:
                     return None
             kind = "optimizer" if owner.kind == "optimizer" else "params"
@@ -189,6 +204,15 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             value = Value(kind, deps=deps, owns=owner.owns, place=owner.place, ordered=owner.ordered)
             found.places.append((owner.place, value))
     return found
+
+
+def _as_held(owns: frozenset[str] | None, cls: ClassInfo, held: Value) -> frozenset[str] | None:
+    """What a class calls its modules, as whoever has the object calls what it was made of; None if that is not seen."""
+    known = {value.place: key for key, value in cls.attrs.items() if value.kind == "module" and value.place}
+    places = {place: entries(held).get(known.get(place, "")) for place in owns or ()}
+    if not places or any(v is None or not v.place for v in places.values()):
+        return None
+    return frozenset(v.place for v in places.values() if v is not None)
 
 
 def events_of(taking: Taking, stmt: Stmt) -> list[Event]:
@@ -293,15 +317,22 @@ def _held_as(place: str, taken: Taken) -> str:
 
 
 def _own_order(event: Event, owner: Owner) -> str:
-    """The parameters of the module that the function goes over, where an optimizer may have them in another order."""
+    """What the function goes over, a module or a list, where an optimizer may have the parameters in another order."""
     assert event.taking is not None
-    if owner.kind != "optimizer" or owner.ordered or _kind(event) != "module" or event.taking.taken.clips:
+    if owner.kind != "optimizer" or event.taking.taken.clips:
         return ""
-    return f"{_words(event)}.trainable_params()"
+    cls = event.taking.taken.info.cls
+    if _kind(event) == "params" and event.name.startswith("self.") and cls is not None:
+        kept = cls.attr(event.name[5:])
+        whole = kept is not None and kept.place in kept.deps and kept.odd != MIXED  # all of a module, in its order
+        return "" if owner.ordered and whole else _words(event)
+    if owner.ordered:
+        return ""
+    return f"{_words(event)}.trainable_params()" if _kind(event) == "module" else ""
 
 
-def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
-    """The gradients of one owner as an argument."""
+def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> None:
+    """The gradients of one owner as an argument; `empty`: at times the optimizer that keeps them has none."""
     taking = event.taking
     owner = next(o for o in owners if concerns(event, o, owners))
     assert taking is not None
@@ -309,8 +340,12 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
     argument = bound_arguments(taking.taken.info, taking.call).get(event.name)
     order = _own_order(event, owner)
     gradients = f"[grad_of[param] for param in {order}]" if order else owner.variable
+    table = f"grad_of = dict(zip({weights_of(owner)}, {owner.variable}))"
+    if empty and taking.taken.each:
+        order = order or weights_of(owner)
+        gradients = f"[grad_of.get(param) for param in {order}]"
+        table = f"grad_of = {{}} if {owner.variable} is None else dict(zip({weights_of(owner)}, {owner.variable}))"
     if order:
-        table = f"grad_of = dict(zip({weights_of(owner)}, {owner.variable}))"
         plan.before.setdefault(id(event.stmt), []).append(Text(table))
     text = f"{variable}={gradients}"
     if argument is not None:

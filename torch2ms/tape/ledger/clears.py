@@ -9,11 +9,13 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
-from torch2ms.analysis.values import PICKED, Value
+from torch2ms.analysis.values import PICKED, Value, any_overlap
 
 if TYPE_CHECKING:
     from torch2ms.tape.ledger.event import Event
 
+SINGLE = ("module_param", "parameter")  # the names of values that are one parameter of a network
+AROUND = ("backward", "step", "scaler_step", "gradcall", "handed")
 SOME = "it drops the gradients of some parameters, and MindSpore's optimizers update all that they hold"
 
 
@@ -60,6 +62,26 @@ def _zeroed_behind(stmt: Stmt, grad: str) -> bool:
     behind = (s.node for s in stmt.block.stmts if s.number > stmt.number)
     calls = (n.value for n in behind if isinstance(n, cst.Expr) and isinstance(n.value, cst.Call))
     return any(dotted(c.func) in (f"{grad}.zero_", f"{grad}.data.zero_") for c in calls)
+
+
+def zeroed_between(events: list[Event]) -> None:
+    """`net.scale.grad.zero_()` between backward and step: the optimizer finds zeros, which is a value as any other."""
+    for number, event in enumerate(events):
+        node = event.stmt.node
+        single = event.kind == "clear" and type(event.node) is cst.Attribute and event.value.name in SINGLE
+        if not single or type(node) is not cst.Expr:
+            continue
+        before = next((e for e in reversed(events[:number]) if e.kind in AROUND), None)
+        after = next((e for e in events[number + 1 :] if e.kind in AROUND), None)
+        ends = after is not None and after.kind in ("step", "scaler_step") and after.stmt.block is event.stmt.block
+        moves = after.value.owns if after is not None else None
+        if (
+            ends
+            and (moves is None or any_overlap(frozenset({event.place}), moves))
+            and before is not None
+            and before.kind == "backward"
+        ):
+            event.kind, event.writes, event.partial = "leaf_grad", True, False
 
 
 def only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:

@@ -20,6 +20,7 @@ from torch2ms.tape.ledger.clears import (
     sliced,
     some_dropped,
     some_layers,
+    zeroed_between,
 )
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.layer_loops import over_layers
@@ -43,6 +44,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     """All events of a scope in program order; nested definitions are scopes of their own."""
     events: list[Event] = []
     skip: set[int] = set()
+    dropped = False
     before = module.plain is not None or module.has("# torch2ms: T2M")  # marks of an earlier conversion
     for stmt in scope.body.walk():
         if id(stmt) in skip:
@@ -64,9 +66,12 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             event.problem = LEFT if stmt.off else event.problem
             if event.kind == "gradcall" and _of_gradients(event, scope):
                 event.problem = "create_graph=True makes .grad part of a graph"
+            dropped = dropped or event.kind == "clear"
             events.append(event)
     if module.uses_mindspore and all(e.kind == "clear" and e.value.likely for e in events):
         return []  # translated before: what the program calls so is a method of its own
+    if dropped:
+        zeroed_between(events)
     for event in events:
         if event.kind == "backward" and event.inputs is not None and (other := _left_out(event, events)):
             event.problem = f"`{other}` is not among its inputs, and its .grad stays what it was"

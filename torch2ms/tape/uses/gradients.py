@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.operands import atomic
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of
@@ -60,7 +60,7 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], events, plan, writer)
         elif event.kind == "fill" and len(takers := _taking(event, several or [owner], records)) == 1:
-            plan_fill(event, takers[0], plan)
+            plan_fill(event, takers[0], module, plan)
         elif event.kind == "fill":
             plan.refuse(event.stmt, refusal(event, "several optimizers take the gradients that it fills"))
         elif event.kind == "leaf_grad" and filled(event, events):
@@ -156,6 +156,12 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
 
 
 IN_PLACE = {"mul_": "*", "div_": "/", "add_": "+", "sub_": "-", "copy_": ""}
+SHAPED = {
+    "zero_": "ops.zeros_like({own})",
+    "neg_": "-{own}",
+    "clamp_": "{own}.clamp({given})",
+    "clip_": "{own}.clamp({given})",
+}
 
 
 def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
@@ -199,7 +205,8 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
 def _is_parameter(event: Event, owner: Owner) -> bool:
     """What has the gradient is one of the parameters: of a module, of a loop, or a leaf the optimizer was given."""
     given = event.value.kind == "tensor" and event.place in (owner.owns or ())  # what else it held at times is none
-    own = event.value.name == "parameter" and event.value.deps == {event.place}  # `self.scale = nn.Parameter(...)`
+    own = event.value.name == "parameter" and event.value.place == event.place  # `self.scale = nn.Parameter(...)`
+    own = own and all(f"{event.place}.".startswith(f"{d}.") for d in event.value.deps)
     return given or own or event.value.name == "module_param" or event.value.kind == "param"
 
 
@@ -220,6 +227,39 @@ def _in_place(event: Event) -> tuple[str, cst.BaseExpression] | None:
     return operator, arg.value
 
 
+def _of_its_shape(event: Event, own: str) -> tuple[str, list[cst.CSTNode]] | None:
+    """`w.grad.zero_()`, `w.grad.data.clamp_(-1, 1)` as a statement: what becomes of it, and the expressions in that."""
+    call = event.stmt.node.value if isinstance(event.stmt.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or any(a.star for a in call.args):
+        return None
+    template = SHAPED.get(call.func.attr.value)
+    if template is None or not _itself(call.func.value, event.node) or bool(call.args) is not ("{given}" in template):
+        return None
+    names = [f"{a.keyword.value}=" if a.keyword is not None else "" for a in call.args]
+    given = ", ".join(f"{name}{{{number}}}" for number, name in enumerate(names))
+    return template.replace("{own}", own).replace("{given}", given), [a.value for a in call.args]
+
+
+def _filled_in_part(event: Event) -> tuple[cst.Subscript, cst.BaseExpression] | None:
+    """`w.grad[0].zero_()`, `w.grad.data[rows].fill_(v)` as a statement, for items that show the gradient's memory."""
+    call = event.stmt.node.value if isinstance(event.stmt.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    items, name, given = call.func.value, call.func.attr.value, [a.value for a in call.args]
+    if not isinstance(items, cst.Subscript) or not _itself(items.value, event.node) or name not in ("zero_", "fill_"):
+        return None
+    if not all(_shows(e.slice) for e in items.slice) or len(given) != (name == "fill_"):
+        return None
+    return items, given[0] if given else cst.Integer("0")
+
+
+def _shows(part: cst.BaseSlice) -> bool:
+    """A number or a slice: a list or a tensor of indices makes a copy, and the gradient stays what it is."""
+    if isinstance(part, cst.Slice):
+        return True
+    return isinstance(part, cst.Index) and isinstance(constant(part.value), int)
+
+
 def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     """`w.grad = g`, `w.grad *= s`, `w.grad[rows] = 0`; False for what has no form."""
     node, grad = event.stmt.node, event.node
@@ -228,6 +268,8 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     if not _is_parameter(event, owner):
         return False
     target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Subscript):
+        target = node.target
     used = {n.value for n in descend(node) if isinstance(n, cst.Name)}
     param, own = ("each_param" if "param" in used else "param"), ("each_grad" if "grad" in used else "grad")
     each = f"else {own} for {param}, {own} in zip({weights}, {grads}))"
@@ -241,13 +283,28 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
         factor = "{0}" if atomic(given) else "({0})"
         text = f"{grads} = tuple({f'{own} {operator} {factor}' if operator else '{0}'} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [given, grad.value])]
+    elif (made := _of_its_shape(event, own)) is not None:
+        template, nodes = made
+        text = f"{grads} = tuple({template} if {param} is {{{len(nodes)}}} {each}"
+        plan.replaced[id(event.stmt)] = [Text(text, [*nodes, grad.value])]
+        plan.needs.add("ops")
     elif isinstance(node, cst.Assign) and _itself(target, grad):
         text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
         above = [item for item in plan.replaced.get(id(event.stmt), []) if item is not event.stmt]  # that take it
+        plan.moved.discard(id(event.stmt))  # its comments stand above them
         plan.replaced[id(event.stmt)] = [*above, Text(text, [node.value, grad.value])]
-    elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
+    elif isinstance(target, cst.Subscript) and _itself(target.value, grad):  # the tensor itself is written to
         kept_apart(event.stmt, owner, plan)
         plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
+        if target.value is not grad:
+            plan.about[id(target.value)] = "{0}"
+    elif (filled_with := _filled_in_part(event)) is not None:
+        items, value = filled_with
+        kept_apart(event.stmt, owner, plan)
+        plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
+        if items.value is not grad:
+            plan.about[id(items.value)] = "{0}"
+        plan.replaced[id(event.stmt)] = [Text("{0} = {1}", [items, value])]
     else:
         return False
     why = "written among the gradients that the optimizer is called with"

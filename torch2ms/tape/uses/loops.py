@@ -15,6 +15,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import MIXED
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
@@ -58,7 +59,7 @@ def plan_loop(
                           for f in descend(n)):  # fmt: skip
         pairing, called = replace(pairing, name=""), False
     apart = called and (kin != "same" or pairing.wrapped or not _in_order(owner, writer))
-    mixed = _mixed(event, owner) and (pairing.wrapped or _in_turn(event.stmt))
+    mixed = _mixed(event, owner, node.iter, module) and (pairing.wrapped or _in_turn(event.stmt))
     picked = isinstance(pairing.params, COMPREHENSIONS)  # `for p in [p for p in ps if p.grad is not None]`
     empty = empty and any(_asked(found, param) for n in _inside(event.stmt) for found in descend(n))
     if kin == "other" or event.writes and pairing.wrapped or apart or mixed or picked or empty:
@@ -145,8 +146,10 @@ def _in_order(owner: Owner, writer: Writer) -> bool:
     return not frozen and (owner.kind == "module" or owner.ordered)
 
 
-def _mixed(event: Event, owner: Owner) -> bool:
+def _mixed(event: Event, owner: Owner, over: cst.BaseExpression, module: ModuleInfo) -> bool:
     """The optimizer has the parameters in another order than the loop may have them: in groups, sorted, picked."""
+    if MIXED in (event.value.odd, module.value(over).odd):  # `for p in reversed(params)`
+        return True
     seen = owner.owns is not None and not any(p.startswith(("^", "@")) for p in owner.owns)
     return owner.kind == "optimizer" and seen and not owner.ordered and event.place != owner.place
 
@@ -172,7 +175,21 @@ def _in_turn(loop: Stmt) -> bool:
         own = {d for d in stmt.defs if "." not in d and (isinstance(stmt.node, cst.AugAssign) or d in stmt.uses)}
         if any(own & other.uses for other in body if other is not stmt):
             return True
+        if isinstance(stmt.node, cst.Assign) and not all(_summed(stmt.node.value, name) for name in own):
+            return True
     return False
+
+
+def _summed(node: cst.BaseExpression, name: str) -> bool:
+    """`total + p.grad.norm()`, `max(largest, p.grad.max())`: the order of what is put together plays no part."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Multiply)):
+        sides = [node.left, node.right]
+    elif isinstance(node, cst.Call) and name_called(node) in ("max", "min"):
+        sides = [arg.value for arg in node.args]
+    else:
+        return False
+    used = [sum(isinstance(n, cst.Name) and n.value == name for n in descend(side)) for side in sides]
+    return sum(used) == 1 and any(dotted(side) == name for side in sides)
 
 
 def _by_parameter(event: Event, fill: cst.Assign, owner: Owner, plan: Plan) -> None:
@@ -200,14 +217,14 @@ def _bare(target: cst.BaseExpression) -> str:
     return code(target.with_changes(lpar=(), rpar=()) if isinstance(target, cst.Tuple) else target)
 
 
-def plan_fill(event: Event, owner: Owner, plan: Plan) -> None:
+def plan_fill(event: Event, owner: Owner, module: ModuleInfo, plan: Plan) -> None:
     """`for p, g in zip(net.parameters(), found): p.grad = g`: the gradients are a list made in one go."""
     node, stmts = event.node, event.stmt.blocks[0].stmts
     stmt = next(s for s in stmts if any(_is_gradient(n, "") for n in s.nodes))
     assert isinstance(node, cst.For) and isinstance(stmt.node, cst.Assign)
     why = "the gradients are what the loop gives them"
     plan.findings.append(Finding("T2M512", Tier.EXACT, "loop that fills gradients", why, line=event.stmt.lineno))
-    if _mixed(event, owner):
+    if _mixed(event, owner, node.iter, module):
         _by_parameter(event, stmt.node, owner, plan)
     if len(stmts) > 1:  # it does more beside
         plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = []"))
@@ -248,7 +265,7 @@ def plan_comprehension(
         kin = kinship(event, owner) if pairing is not None else "other"
         if pairing is None and not any(param in bound(c) for c in clauses(clause)):
             continue
-        mixed = _mixed(event, owner) and not _reduced(outer, event.stmt)
+        mixed = _mixed(event, owner, clause.iter, module) and not _reduced(outer, event.stmt)
         empty = empty and any(_asked(found, param) for found in descend(outer))
         if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name or mixed or empty:
             replacement = f"{_table(event.stmt, owner, plan, writer, False, empty)}[{param}]"

@@ -42,7 +42,8 @@ def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
 
 
 def _stores(node: cst.CSTNode) -> bool:
-    targets = [node.target] if isinstance(node, cst.AugAssign) else []
+    targets: list[cst.CSTNode] = [node.target] if isinstance(node, cst.AugAssign) else []
+    targets += [base(node.value)] if isinstance(node, cst.Expr) and is_change(node.value) else []  # `p.grad[0].zero_()`
     targets += [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
     return any(isinstance(t, cst.Subscript) and _of_gradient(t) for t in targets)
 

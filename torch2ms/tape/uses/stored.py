@@ -26,6 +26,7 @@ def unguarded(event: Event, owner: Owner) -> str:
     alone = isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node
     named = event.kind == "clip_norm" and _named(event)
     asked = owner.stored and event.kind in ("grad_loop", "leaf_grad") and (asks(event) or _raises(event))
+    asked = asked or owner.stored and event.taking is not None and event.taking.taken.each
     if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or named or asked or event.lifted:
         return ""
     return f"the gradients of `{owner.place}` are there only where a condition held"
