@@ -32,7 +32,15 @@ def freezes_untrained(stmt: Stmt, scope: Scope, module: ModuleInfo, project: Pro
         return False
     if any_overlap(frozenset(places), frozenset().union(*(v.owns or frozenset() for v in made))):
         return False
+    if any(_trains_by_hand(frozenset(places), m) for m in project.modules.values()):
+        return False
     return bool(places) and all(_is_apart(place, scope, module) for place in places)
+
+
+def _trains_by_hand(places: frozenset[str], module: ModuleInfo) -> bool:
+    """Gradients of what is frozen are read: without an optimizer `p -= lr * p.grad` moves the parameters."""
+    read = (module.value(node.value).deps for node in module.attributes.get("grad", ()))
+    return any(any_overlap(places, frozenset(d.lstrip("^@") for d in deps)) for deps in read)
 
 
 def _is_apart(place: str, scope: Scope, module: ModuleInfo) -> bool:

@@ -10,7 +10,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
-from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.uses.toggles import (
     NOBODY_KNOWS,
     Toggle,
@@ -42,6 +43,22 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
         )
         return False
     return bool(frozen)
+
+
+def thaws_by_hand(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
+    """Gradients of a network are read where parts of it may be frozen, which thaw or freeze at other times.
+
+    The lists of its trainable parameters are of different lengths then: gradients would go to others.
+    """
+    mine = [e for e in records.events if e.kind in LOADS and concerns(e, owner, records.owners)]
+    found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)] if mine else []
+    if not any(_in_loop(t, module) or t.stmt.number > mine[0].stmt.number for t in found):
+        return False
+    played = {id(e): e for m in mine for e in (m, *(records.events[n] for n, _ in records.held(m, owner) if n != ENTRY))}
+    places = {t.place for t in found}
+    return NOBODY_KNOWS in places or not all(
+        flag_at(e.stmt, [t for t in found if overlaps(t.place, place)]) for e in played.values() for place in places
+    )
 
 
 def switched_behind(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
