@@ -32,12 +32,21 @@ def default_convert(data):
     return data
 
 
-class TensorDataset(list):
-    """Samples of tensors, which the program asks for."""
+class TensorDataset:
+    """Samples of tensors, which the program asks for, or writes into."""
 
     def __init__(self, *tensors):
-        super().__init__(zip(*tensors))
         self.tensors = tensors
+
+    def __getitem__(self, index):
+        index = index if isinstance(index, slice) else int(index)
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __iter__(self):
+        return zip(*self.tensors)
+
+    def __len__(self):
+        return len(self.tensors[0])
 
 
 class ChainDataset:

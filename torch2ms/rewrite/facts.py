@@ -147,6 +147,15 @@ class ModuleFacts(Facts):
             return name == "torch.utils.data.ChainDataset"
         return found.method("__iter__") is not None and not found.method("__getitem__")
 
+    def goes_on(self, node: cst.BaseExpression) -> bool:
+        """A dataset that is iterated and remembers how far it came: nobody may read ahead of the program."""
+        found = self.project.find(self.module.value(node).name, self.module) if self.iterable(node) else None
+        methods = [m for n, m in found.methods.items() if n != "__init__"] if isinstance(found, ClassInfo) else []
+        stmts = [s for m in methods for s in m.scope.body.walk()]
+        taken = (dotted(c.args[0].value) for s in stmts for c in s.calls if dotted(c.func) == "next" and c.args)
+        places = {*taken, *(place for s in stmts for place in (*s.defs, *s.muts))}
+        return any(place.startswith("self.") for place in places)
+
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""
         place = dotted(node)
@@ -340,6 +349,11 @@ class ModuleFacts(Facts):
         return not self.project.says(HELD_TENSORS)
 
     @property
+    def leaves_tensors(self) -> bool:
+        """No source writes into the tensors that a dataset was made of: `x[0] += 1` is seen in the samples."""
+        return not written_samples(self.project)
+
+    @property
     def padding_words(self) -> bool:
         """Somewhere a padding is a word, which functions that make layers may be given."""
         return self.project.says(PADDING_WORDS)
@@ -408,3 +422,16 @@ def _loads(project: Project) -> bool:
     if any(module.has("BatchSampler") for module in project.modules.values()) and not project.says(SAMPLED):
         return False
     return any("DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source) for source in sources)
+
+
+@once
+def written_samples(project: Project) -> bool:
+    """A function that gives tensors to a dataset, or one beside it, writes into these."""
+    for module in project.modules.values():
+        for scope in module.scope.walk() if module.has("TensorDataset(") else ():
+            stmts = scope.body.walk()
+            calls = [c for s in stmts for c in s.calls if module.value(c.func).name == "torch.utils.data.TensorDataset"]
+            given = {dotted(arg.value) for call in calls for arg in call.args} - {""}
+            if given and any(given & s.muts for inner in scope.walk() for s in inner.body.walk()):
+                return True
+    return False

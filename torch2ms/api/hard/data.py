@@ -24,7 +24,7 @@ def loader(use: Use) -> Choice:
     tail = _batched(use)
     order, assume, used = _order(use)
     names, guessed = _columns(use)
-    if (names is None or guessed) and _iterable(use) and use.kind("batch_size") != "none":
+    if (names is None or guessed or _goes_on(use)) and _iterable(use) and use.kind("batch_size") != "none":
         taken = f"{{dataset}}, {{batch_size!}}, {_collate(use)}, {{drop_last:drop_last}}"
         return Choice(f"IterableLoader({taken})", uses=("collate_fn", "shuffle"))
     if use.given("collate_fn") or names is None:
@@ -40,6 +40,12 @@ def loader(use: Use) -> Choice:
 def _iterable(use: Use) -> bool:
     node = use.node("dataset")
     return node is not None and use.facts.iterable(node)
+
+
+def _goes_on(use: Use) -> bool:
+    """What the dataset yields follows from how far it came before: MindSpore's pipeline would read ahead."""
+    node = use.node("dataset")
+    return node is not None and use.facts.goes_on(node)
 
 
 def _refused(use: Use) -> Choice | None:

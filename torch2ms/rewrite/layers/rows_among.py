@@ -91,6 +91,8 @@ def telling(module: ModuleInfo) -> frozenset[int]:
             read = [n for arg in call.args for n in descend(arg.value)]
             parts = {id(n.attr) for n in read if type(n) is cst.Attribute}
             printed.update(n.value for n in read if type(n) is cst.Name and id(n) not in parts)
+        if name == "sum" and call.args:  # the sum of numbers of axes is no number of axes
+            found += _shown(call.args[0].value)
         if name.rpartition(".")[2] == "size" and len(call.args) == 1 and _later(call.args[0].value):
             found.append(call)
     for held in module.of_kind(cst.FormattedStringExpression):

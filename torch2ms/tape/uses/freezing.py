@@ -52,7 +52,7 @@ def thaws_by_hand(owner: Owner, scope: Scope, module: ModuleInfo, project: Proje
     """
     mine = [e for e in records.events if e.kind in LOADS and concerns(e, owner, records.owners)]
     found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)] if mine else []
-    if not any(_in_loop(t, module) or t.stmt.number > mine[0].stmt.number for t in found):
+    if not any(t.stmt.number > mine[0].stmt.number or _in_turns(t, mine) for t in found):
         return False
     played = {id(e): e for m in mine for e in (m, *(records.events[n] for n, _ in records.held(m, owner) if n != ENTRY))}
     places = {t.place for t in found}
@@ -110,6 +110,12 @@ def _in_loop(toggle: Toggle, module: ModuleInfo) -> bool:
     """A loop other than one over the parameters themselves stands around it."""
     around = [a for a in toggle.stmt.ancestors() if a.is_loop]
     return any(not _over_parameters(a, module) for a in around)
+
+
+def _in_turns(toggle: Toggle, events: list[Event]) -> bool:
+    """A loop around the statement comes to one of the events as well."""
+    around = {id(a) for a in toggle.stmt.ancestors() if a.is_loop}
+    return any(id(a) in around for event in events for a in event.stmt.ancestors())
 
 
 def _over_parameters(loop: Stmt, module: ModuleInfo) -> bool:
