@@ -32,6 +32,7 @@ SAMPLED = re.compile(r"""(?<!\w)sampler\s*=(?!=)|["']sampler["']""")  # a loader
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
+SUMMED = re.compile(r"""Loss\([^()]*\breduction\s*=\s*(?:['"]sum|[^'"\s])|\bsize_average\s*=""")
 HELD_TENSORS = re.compile(r"\.tensors\b(?!\()")
 MADE_DICT = re.compile(r"\bModuleDict\(")
 BOUND_DICT = re.compile(r"^(?:\s+self\.\w+|\w+)\s*=\s*[\w.]*\bModuleDict\(", re.MULTILINE)
@@ -352,6 +353,11 @@ class ModuleFacts(Facts):
     def leaves_tensors(self) -> bool:
         """No source writes into the tensors that a dataset was made of: `x[0] += 1` is seen in the samples."""
         return not written_samples(self.project)
+
+    @property
+    def sums_losses(self) -> bool:
+        """Some source makes a loss that sums."""
+        return self.project.says(SUMMED)
 
     @property
     def padding_words(self) -> bool:
