@@ -108,6 +108,10 @@ class Facts:
         """A dataset that is iterated and remembers how far it came."""
         return False
 
+    def regrown(self, node: cst.BaseExpression) -> bool:
+        """A list of samples that gets more, or loses some, once there is a loader of it."""
+        return False
+
     def called_with_more(self, name: str, signature: Signature) -> bool:
         """Whether something calls what may be this class or function with arguments it could leave out."""
         return False

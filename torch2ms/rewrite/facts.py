@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -10,6 +11,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.oddities import EMPTY, PICKED
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE, UNTYPED
@@ -156,6 +158,10 @@ class ModuleFacts(Facts):
         taken = (dotted(c.args[0].value) for s in stmts for c in s.calls if dotted(c.func) == "next" and c.args)
         places = {*taken, *(place for s in stmts for place in (*s.defs, *s.muts))}
         return any(place.startswith("self.") for place in places)
+
+    def regrown(self, node: cst.BaseExpression) -> bool:
+        """A list of samples that is longer or shorter when the loader of it is used than when it was made."""
+        return dotted(node) in grown_sources(self.project)
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""
@@ -432,12 +438,36 @@ def _loads(project: Project) -> bool:
 
 @once
 def written_samples(project: Project) -> bool:
-    """A function that gives tensors to a dataset, or one beside it, writes into these."""
+    """A function writes into tensors that it gave to a dataset, or another one does beside it."""
+    return any(
+        given & stmt.muts
+        for given, later in _given_data(project, "TensorDataset") for stmt in later
+    )  # fmt: skip
+
+
+@once
+def grown_sources(project: Project) -> frozenset[str]:
+    """The names of what loaders were made of that gets samples, or loses some, afterwards."""
+    return frozenset(
+        place for given, later in _given_data(project, "DataLoader") for stmt in later
+        for call in stmt.calls if type(call.func) is cst.Attribute and call.func.attr.value in _GROWING
+        and (place := dotted(call.func.value)) in given
+    )  # fmt: skip
+
+
+_GROWING = ("append", "extend", "insert", "pop", "remove", "clear")
+
+
+def _given_data(project: Project, name: str) -> Iterator[tuple[set[str], list[Stmt]]]:
+    """What such objects are made of, and the statements that run behind that while they are there."""
     for module in project.modules.values():
-        for scope in module.scope.walk() if module.has("TensorDataset(") else ():
-            stmts = scope.body.walk()
-            calls = [c for s in stmts for c in s.calls if module.value(c.func).name == "torch.utils.data.TensorDataset"]
-            given = {dotted(arg.value) for call in calls for arg in call.args} - {""}
-            if given and any(given & s.muts for inner in scope.walk() for s in inner.body.walk()):
-                return True
-    return False
+        for scope in module.scope.walk() if module.has(f"{name}(") else ():
+            for made in scope.body.walk():
+                calls = [c for c in made.calls if module.value(c.func).name == f"torch.utils.data.{name}"]
+                if given := {dotted(arg.value) for call in calls for arg in call.args} - {""}:
+                    around = {id(a) for a in made.ancestors() if a.is_loop}
+                    anew = [s for s in scope.body.walk() if s.number > made.number]
+                    anew = [s for s in anew if not around & {id(a) for a in s.ancestors()}]
+                    beside = scope.parent if scope.cls is not None and scope.parent is not None else scope
+                    inner = (s for child in beside.walk() if child is not scope for s in child.body.walk())
+                    yield given, [*anew, *inner]

@@ -52,6 +52,10 @@ def _refused(use: Use) -> Choice | None:
     """Both at once, which torch refuses as well: beside a sampler a `shuffle` that is not seen is false."""
     if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is True and not _may_be_none(use):
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
+    node = use.node("dataset")
+    if node is not None and use.facts.regrown(node):
+        why = "the list gets or loses samples later, and MindSpore's loader has as many as it was made with"
+        return Choice(refuse=why, todo="make the loader anew when the list has changed")
     return None
 
 
