@@ -114,8 +114,9 @@ class MethodCalls:
         updated = asked_rows(func, updated, self.module)
         if self.work.project.in_rows:
             rows_among.by_axis(original, self.work)
-            if (made := rows_among.asked(original, updated, self.work)) is not updated:
-                return made
+            shape = rows_among.asked(original, updated, self.work) if name in rows_among.ASKING else updated
+            if shape is not updated:
+                return shape
         if type(updated.func) is not cst.Attribute:
             return updated
         if name == "numel" and self.is_shape(func.value):

@@ -49,10 +49,10 @@ class Window:
 @each_module
 def windowed(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module with such loops."""
-    if not module.has(".backward(") or not module.says(RESET) or _remembering(project):
+    if not module.has(".backward(") or not module.says(RESET):
         return None
     found = [w for scope in module.scope.walk() for w in _found(scope, module)]
-    return _Writer(module, found).plain() if found else None
+    return _Writer(module, found).plain() if found and not _remembering(project) else None
 
 
 def _remembering(project: Project) -> bool:

@@ -21,6 +21,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
 _IMAGES = re.compile(r"\bConv(?:Transpose)?2d\(")
+ASKING = ("shape", "ndim", "size", "dim", "ndimension")
 _AROUND = ("tuple", "list", "str", "sum", "len")
 _AT_LEAST = (cst.GreaterThanEqual, cst.LessThan)
 _AXES = {"sum", "mean", "std", "var", "amax", "amin", "max", "min", "transpose", "permute", "select", "narrow"}
@@ -34,10 +35,12 @@ def among(node: cst.BaseExpression, value: Value, work: Translation) -> bool:
     return work.project.in_rows and type(node) is not cst.Attribute and value.name in ("", "buffer")
 
 
-def asked(original: cst.Attribute | cst.Call, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+def asked(
+    original: cst.Attribute | cst.Call, updated: cst.Attribute | cst.Call, work: Translation
+) -> cst.BaseExpression:
     """`p.shape`, `p.ndim`, `p.size()` and `p.dim()`, which stand where their values tell."""
     func = original.func if type(original) is cst.Call else original
-    if type(func) is not cst.Attribute or func.attr.value not in ("shape", "ndim", "size", "dim", "ndimension"):
+    if type(func) is not cst.Attribute:
         return updated
     receiver = func.value
     if id(original) not in telling(work.module) or not among(receiver, work.module.value(receiver), work):
@@ -58,18 +61,23 @@ def asked(original: cst.Attribute | cst.Call, updated: cst.BaseExpression, work:
 def by_axis(original: cst.Call, work: Translation) -> None:
     """Refuses `p.mean(dim=(1, 2))`: the last axis of such a weight is another one."""
     func = original.func
-    if type(func) is not cst.Attribute:
+    if type(func) is not cst.Attribute or not any(_axis(a, func.attr.value) for a in original.args):
         return
-    name, given = func.attr.value, [a for a in original.args if not a.star]
+    name, given = func.attr.value, list(original.args)
     if work.module.value(func).name.startswith("torch.") and work.module.value(func).kind == "api":
         about, given = (given[0].value, given[1:]) if given else (None, [])
     else:
         about = func.value
-    named = [a.value for a in given if a.keyword is not None and a.keyword.value in ("dim", "axis")]
-    axes = [*named, *(a.value for a in given if name in _AXES and a.keyword is None)]
-    if about is None or not any(map(_later, axes)) or not among(about, work.module.value(about), work):
+    if about is None or not any(_axis(a, name) for a in given) or not among(about, work.module.value(about), work):
         return
     work.refuse("T2M605", f"Tensor.{name}(dim=)", _WHY, "name the axes by what the layer is")
+
+
+def _axis(arg: cst.Arg, method: str) -> bool:
+    """The argument names an axis behind the second."""
+    if arg.keyword is None:
+        return method in _AXES and arg.star == "" and _later(arg.value)
+    return arg.keyword.value in ("dim", "axis") and _later(arg.value)
 
 
 def _later(node: cst.BaseExpression) -> bool:

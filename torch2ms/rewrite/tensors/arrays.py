@@ -8,7 +8,6 @@ from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.promotion import narrowed, promoted
-from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.tensors import taken_over
 from torch2ms.rewrite.translation import Translation
 

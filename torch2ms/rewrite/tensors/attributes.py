@@ -84,8 +84,10 @@ def attribute(
     if attr == "shape" and of_rows(original.value, work.module):
         work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
         return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
-    if work.project.in_rows and not stored and (made := rows_among.asked(original, updated, work)) is not updated:
-        return made
+    if attr in rows_among.ASKING and work.project.in_rows and not stored:
+        shape = rows_among.asked(original, updated, work)
+        if shape is not updated:
+            return shape
     own = attr == "last_epoch" and receiver.kind == "object" and not stored and work.schedules(receiver)
     if own and work.project.says(_FRACTIONS):
         work.tell("T2M601", "LRScheduler.last_epoch", "a Parameter, which may be between two epochs")

@@ -51,13 +51,15 @@ def thaws_by_hand(owner: Owner, scope: Scope, module: ModuleInfo, project: Proje
     The lists of its trainable parameters are of different lengths then: gradients would go to others.
     """
     mine = [e for e in records.events if e.kind in LOADS and concerns(e, owner, records.owners)]
-    found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)] if mine else []
+    found = toggles(scope, module, project) if mine else []
+    found = [t for t in found if t.place == NOBODY_KNOWS or _concerns(t, owner)]
     if not any(t.stmt.number > mine[0].stmt.number or _in_turns(t, mine) for t in found):
         return False
-    played = {id(e): e for m in mine for e in (m, *(records.events[n] for n, _ in records.held(m, owner) if n != ENTRY))}
+    numbers = {n for m in mine for n, _ in records.held(m, owner)} - {ENTRY}
+    played = [*mine, *(records.events[n] for n in numbers)]
     places = {t.place for t in found}
     return NOBODY_KNOWS in places or not all(
-        flag_at(e.stmt, [t for t in found if overlaps(t.place, place)]) for e in played.values() for place in places
+        flag_at(e.stmt, [t for t in found if overlaps(t.place, place)]) for e in played for place in places
     )
 
 
