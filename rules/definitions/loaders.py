@@ -32,12 +32,21 @@ def default_convert(data):
     return data
 
 
-class TensorDataset(list):
-    """Samples of tensors, which the program asks for."""
+class TensorDataset:
+    """Samples of tensors, which the program asks for, or writes into."""
 
     def __init__(self, *tensors):
-        super().__init__(zip(*tensors))
         self.tensors = tensors
+
+    def __getitem__(self, index):
+        index = index if isinstance(index, slice) else int(index)
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __iter__(self):
+        return zip(*self.tensors)
+
+    def __len__(self):
+        return len(self.tensors[0])
 
 
 class ChainDataset:
@@ -83,13 +92,44 @@ def stacked(*datasets, **named):
     return [tuple(dataset[i] for dataset in datasets) for i in places]
 
 
-def random_split(dataset, shares):
-    """Parts of a dataset, drawn; what is left over goes to the first parts one by one."""
-    lengths = [int(len(dataset) * share) for share in shares] if sum(shares) <= 1 else list(shares)
-    for i in range(len(dataset) - sum(lengths)):
-        lengths[i % len(lengths)] += 1
+class Subset:
+    """Some of the samples of a dataset, which are asked for as they are needed."""
+
+    def __init__(self, dataset, indices):
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index):
+        return self.dataset[int(self.indices[int(index)])]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class ConcatDataset:
+    """The samples of several datasets, one behind the other, which are asked for as they are needed."""
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+
+    def __getitem__(self, index):
+        index = range(len(self))[int(index)]
+        for dataset, end in zip(self.datasets, self.cumulative_sizes):
+            if index < end:
+                return dataset[index - end + len(dataset)]
+
+    def __len__(self):
+        return self.cumulative_sizes[-1]
+
+
+def random_split(dataset, lengths):
+    """Parts of a dataset, drawn, by their lengths or shares; of these what is left over goes to the first parts."""
+    if sum(lengths) <= 1:
+        lengths = [int(len(dataset) * share) for share in lengths]
+        for i in range(len(dataset) - sum(lengths)):
+            lengths[i % len(lengths)] += 1
     order = ops.randperm(len(dataset)).asnumpy()
-    return [[dataset[int(i)] for i in part] for part in np.split(order, np.cumsum(lengths)[:-1])]
+    return [Subset(dataset, part.tolist()) for part in np.split(order, np.cumsum(lengths)[:-1])]
 
 
 class CollatedLoader:

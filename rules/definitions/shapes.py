@@ -190,3 +190,9 @@ def shifted(x, count, left):
         found = ops.bitwise_left_shift(x, ops.where(fits, count, ops.zeros_like(count)))
         return ops.where(fits, found, ops.zeros_like(found))
     return ops.bitwise_right_shift(x, ops.where(fits, count, ops.full_like(count, bits - 1)))
+
+
+def shape_of_rows(parameter):
+    """The shape that PyTorch has for a parameter: weights of one-dimensional convolutions have an axis more here."""
+    shape = parameter.shape
+    return (*shape[:2], shape[3]) if len(shape) == 4 and shape[2] == 1 else shape

@@ -306,3 +306,9 @@ class BFloat16Info:
 def sum_of_picked(x):
     """The sum of all elements, 0 where a mask chose none: there MindSpore's is whatever the memory holds."""
     return (x if x.size else ops.zeros(1, dtype=x.dtype)).sum()
+
+
+def loss_of_picked(loss, input, target):
+    """The loss of what a mask chose; where it chose nothing, MindSpore's sum is whatever the memory holds."""
+    summed = loss.reduce and not loss.average
+    return loss(input, target) if input.size or not summed else ops.zeros((), dtype=input.dtype)

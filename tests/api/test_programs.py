@@ -246,8 +246,6 @@ REFUSED = [
     "m = torch.nn.Linear(2, 1)\nm(torch.ones(1, 2)).sum().backward()\n"
     "torch.nn.utils.clip_grad_norm_(m.weight, 0.1)\nprint(m.weight.grad)",
     "m = torch.nn.Linear(2, 1)\nopt = torch.optim.SGD(m.parameters(), lr=0.1)\nprint(opt.param_groups[0].keys())",
-    "from torch.utils.data import ConcatDataset, TensorDataset\nd = TensorDataset(torch.ones(2))\n"
-    "print(ConcatDataset([d, d]).cumulative_sizes)",
 ]
 RUN = """
 import json, sys

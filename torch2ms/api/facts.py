@@ -104,6 +104,14 @@ class Facts:
         """A dataset that is iterated, and has no samples to ask for by number."""
         return False
 
+    def goes_on(self, node: cst.BaseExpression) -> bool:
+        """A dataset that is iterated and remembers how far it came."""
+        return False
+
+    def regrown(self, node: cst.BaseExpression) -> bool:
+        """A list of samples that gets more, or loses some, once there is a loader of it."""
+        return False
+
     def called_with_more(self, name: str, signature: Signature) -> bool:
         """Whether something calls what may be this class or function with arguments it could leave out."""
         return False
@@ -125,6 +133,11 @@ class Facts:
     def single_precision(self) -> bool:
         """The project names layers that MindSpore does not compute in float64."""
         return False
+
+    @property
+    def leaves_tensors(self) -> bool:
+        """No source writes into the tensors that a dataset was made of."""
+        return True
 
     @property
     def padding_words(self) -> bool:

@@ -16,6 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite import optimizers, rates
+from torch2ms.rewrite.layers import rows_among
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.own_modes import MODES, held, of_another
 from torch2ms.rewrite.layers.rows import asked_rows
@@ -111,6 +112,11 @@ class MethodCalls:
         if type(func.value) is cst.Attribute and func.value.attr.value == "_modules" and name in CHANGED_AMONG:
             return self.among_layers(name, updated)
         updated = asked_rows(func, updated, self.module)
+        if self.work.project.in_rows:
+            rows_among.by_axis(original, self.work)
+            shape = rows_among.asked(original, updated, self.work) if name in rows_among.ASKING else updated
+            if shape is not updated:
+                return shape
         if type(updated.func) is not cst.Attribute:
             return updated
         if name == "numel" and self.is_shape(func.value):

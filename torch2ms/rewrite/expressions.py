@@ -20,7 +20,7 @@ from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
-from torch2ms.rewrite.layers import absent, attention, chosen, compared, derived
+from torch2ms.rewrite.layers import absent, attention, chosen, compared, derived, rows_among
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.keywords import complete, positional
 from torch2ms.rewrite.layers.rows import given_rows, operated, read_only
@@ -99,6 +99,8 @@ class Expressions(Positions):
         updated = self.finite(original, updated, target)
         if target.kind == "api":
             updated = given_rows(target.name, original, updated, self.module)
+            if work.project.in_rows:
+                rows_among.by_axis(original, work)
             if apis.spelled(original.func, target.name, self.module) or TYPE.fullmatch(target.name):
                 return apis.called(target.name, original, updated, work, self)
             if (outcome := apis.through_name(target.name, original, updated, work)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -10,6 +11,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.oddities import EMPTY, PICKED
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE, UNTYPED
@@ -32,6 +34,7 @@ SAMPLED = re.compile(r"""(?<!\w)sampler\s*=(?!=)|["']sampler["']""")  # a loader
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
+SUMMED = re.compile(r"""Loss\([^()]*\breduction\s*=\s*(?:['"]sum|[^'"\s])|\bsize_average\s*=""")
 HELD_TENSORS = re.compile(r"\.tensors\b(?!\()")
 MADE_DICT = re.compile(r"\bModuleDict\(")
 BOUND_DICT = re.compile(r"^(?:\s+self\.\w+|\w+)\s*=\s*[\w.]*\bModuleDict\(", re.MULTILINE)
@@ -146,6 +149,19 @@ class ModuleFacts(Facts):
         if not isinstance(found, ClassInfo):
             return name == "torch.utils.data.ChainDataset"
         return found.method("__iter__") is not None and not found.method("__getitem__")
+
+    def goes_on(self, node: cst.BaseExpression) -> bool:
+        """A dataset that is iterated and remembers how far it came: nobody may read ahead of the program."""
+        found = self.project.find(self.module.value(node).name, self.module) if self.iterable(node) else None
+        methods = [m for n, m in found.methods.items() if n != "__init__"] if isinstance(found, ClassInfo) else []
+        stmts = [s for m in methods for s in m.scope.body.walk()]
+        taken = (dotted(c.args[0].value) for s in stmts for c in s.calls if dotted(c.func) == "next" and c.args)
+        places = {*taken, *(place for s in stmts for place in (*s.defs, *s.muts))}
+        return any(place.startswith("self.") for place in places)
+
+    def regrown(self, node: cst.BaseExpression) -> bool:
+        """A list of samples that is longer or shorter when the loader of it is used than when it was made."""
+        return dotted(node) in grown_sources(self.project)
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""
@@ -340,6 +356,16 @@ class ModuleFacts(Facts):
         return not self.project.says(HELD_TENSORS)
 
     @property
+    def leaves_tensors(self) -> bool:
+        """No source writes into the tensors that a dataset was made of: `x[0] += 1` is seen in the samples."""
+        return not written_samples(self.project)
+
+    @property
+    def sums_losses(self) -> bool:
+        """Some source makes a loss that sums."""
+        return self.project.says(SUMMED)
+
+    @property
     def padding_words(self) -> bool:
         """Somewhere a padding is a word, which functions that make layers may be given."""
         return self.project.says(PADDING_WORDS)
@@ -409,3 +435,40 @@ def _loads(project: Project) -> bool:
     if any(module.has("BatchSampler") for module in project.modules.values()) and not project.says(SAMPLED):
         return False
     return any("DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source) for source in sources)
+
+
+@once
+def written_samples(project: Project) -> bool:
+    """A function writes into tensors that it gave to a dataset, or another one does beside it."""
+    return any(
+        given & stmt.muts
+        for given, later in _given_data(project, "TensorDataset") for stmt in later
+    )  # fmt: skip
+
+
+@once
+def grown_sources(project: Project) -> frozenset[str]:
+    """The names of what loaders were made of that gets samples, or loses some, afterwards."""
+    return frozenset(
+        place for given, later in _given_data(project, "DataLoader") for stmt in later
+        for call in stmt.calls if type(call.func) is cst.Attribute and call.func.attr.value in _GROWING
+        and (place := dotted(call.func.value)) in given
+    )  # fmt: skip
+
+
+_GROWING = ("append", "extend", "insert", "pop", "remove", "clear")
+
+
+def _given_data(project: Project, name: str) -> Iterator[tuple[set[str], list[Stmt]]]:
+    """What such objects are made of, and the statements that run behind that while they are there."""
+    for module in project.modules.values():
+        for scope in module.scope.walk() if module.has(f"{name}(") else ():
+            for made in scope.body.walk():
+                calls = [c for c in made.calls if module.value(c.func).name == f"torch.utils.data.{name}"]
+                if given := {dotted(arg.value) for call in calls for arg in call.args} - {""}:
+                    around = {id(a) for a in made.ancestors() if a.is_loop}
+                    anew = [s for s in scope.body.walk() if s.number > made.number]
+                    anew = [s for s in anew if not around & {id(a) for a in s.ancestors()}]
+                    beside = scope.parent if scope.cls is not None and scope.parent is not None else scope
+                    inner = (s for child in beside.walk() if child is not scope for s in child.body.walk())
+                    yield given, [*anew, *inner]

@@ -63,11 +63,12 @@ def _behind(stmt: Stmt, body: list[Stmt]) -> Iterator[list[Stmt]]:
 
 
 def _before_step(read: Stmt, scheduler: str, path: list[Stmt]) -> bool:
-    """The way leads to the statement before the scheduler steps."""
+    """The way leads to the statement before the scheduler steps, or past a step that may not be taken."""
+    around = {id(s.block) for s in (read, *read.ancestors())}
     for stmt in path:
         if stmt is read:
             return True
-        if any(dotted(call.func) == f"{scheduler}.step" for call in stmt.calls):
+        if id(stmt.block) in around and any(dotted(call.func) == f"{scheduler}.step" for call in stmt.calls):
             return False
     return False
 

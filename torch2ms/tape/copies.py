@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import any_overlap
 
+ADDS = "add_param_group"
 COPIES = ("copy.deepcopy", "deepcopy")
 SAME = ("eval", "to", "requires_grad_", "train")  # give back what they are called on
 
@@ -23,13 +24,23 @@ def freezes_copy(stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
 
 def freezes_untrained(stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> bool:
     """The parameters that a statement freezes are those of a network that no optimizer of the project is given."""
+    if any(m.has(ADDS) for m in project.modules.values()):
+        return False  # one may be given them later
     places = {p for p in _places(stmt) if p}
     made = [v for m in project.modules.values() for v in m.values.values() if v.kind == "optimizer"]
     if any(v.owns is None or any(o.startswith(("^", "@")) for o in v.owns) for v in made):
         return False
     if any_overlap(frozenset(places), frozenset().union(*(v.owns or frozenset() for v in made))):
         return False
+    if any(_trains_by_hand(frozenset(places), m) for m in project.modules.values()):
+        return False
     return bool(places) and all(_is_apart(place, scope, module) for place in places)
+
+
+def _trains_by_hand(places: frozenset[str], module: ModuleInfo) -> bool:
+    """Gradients of what is frozen are read: without an optimizer `p -= lr * p.grad` moves the parameters."""
+    read = (module.value(node.value).deps for node in module.attributes.get("grad", ()))
+    return any(any_overlap(places, frozenset(d.lstrip("^@") for d in deps)) for deps in read)
 
 
 def _is_apart(place: str, scope: Scope, module: ModuleInfo) -> bool:

@@ -25,7 +25,7 @@ from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.left_out import LeftOut, filled_at_times, left_out
-from torch2ms.tape.uses.freezing import switched_behind, thaws
+from torch2ms.tape.uses.freezing import switched_behind, thaws, thaws_by_hand
 from torch2ms.tape.uses.resets import leaves_zeros
 from torch2ms.tape.uses.stored import unguarded
 from torch2ms.tape.verdicts import Verdicts
@@ -34,6 +34,7 @@ PLAIN = re.compile(r"[A-Za-z_]\w*([.][A-Za-z_]\w*|\[\d+\])*")  # places that cod
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 LEFT_OVER = "gradients of `{}` are left over from one call of this function to the next"
 FROZEN = "parameters are frozen while training: torch leaves them alone, MindSpore's optimizer would move them"
+FROZEN_BY_HAND = "parameters are frozen while gradients are read: what is trainable then is another list"
 SWITCHED = "parameters are frozen or thawed between a forward and its backward call"
 UNTAKEN = "no step or read of the gradients stands in this function"
 
@@ -188,6 +189,8 @@ def _of_frozen(verdicts: Verdicts, owner: Owner) -> str:
     held_back = owner.kind == "optimizer" and not owner.plain and not verdicts.module.skips
     if held_back and thaws(owner, *around):
         return FROZEN
+    if verdicts.project.freezes_trained and owner.kind in ("module", "params") and thaws_by_hand(owner, *around):
+        return FROZEN_BY_HAND
     return SWITCHED if verdicts.project.freezes and switched_behind(owner, *around) else ""
 
 

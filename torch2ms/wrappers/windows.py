@@ -47,12 +47,28 @@ class Window:
 
 
 @each_module
-def windowed(module: ModuleInfo, _: Project) -> Plain | None:
+def windowed(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module with such loops."""
     if not module.has(".backward(") or not module.says(RESET):
         return None
     found = [w for scope in module.scope.walk() for w in _found(scope, module)]
-    return _Writer(module, found).plain() if found else None
+    return _Writer(module, found).plain() if found and not _remembering(project) else None
+
+
+def _remembering(project: Project) -> bool:
+    """A network goes on with what its last forward left in an attribute, whose graph spans turns of the loop."""
+    for module in project.modules.values():
+        for cls in module.classes.values():
+            info = cls.methods.get("forward") if cls.kind == "module" else None
+            stmts = info.scope.body.walk() if info is not None else []
+            read: set[str] = set()
+            for stmt in stmts:
+                read |= stmt.uses
+                value = stmt.node.value if type(stmt.node) is cst.Assign else None
+                if value is not None and any(d.startswith("self.") and d in read for d in stmt.defs):
+                    if any(not dep.startswith("@") for dep in module.value(value).deps):
+                        return True
+    return False
 
 
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[Window]:

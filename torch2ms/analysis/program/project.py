@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
+ROW_LAYERS = re.compile(r"\bConv(?:Transpose)?1d\(")
 GRADIENT = re.compile(r"\bgrad\b")  # as its source has it: what was written plainly may read more
 
 
@@ -104,6 +105,11 @@ class Project:
         return self.texts[pattern]
 
     families = cached_property(families)
+
+    @cached_property
+    def in_rows(self) -> bool:
+        """Somewhere there are one-dimensional convolutions, whose weights have an axis more in MindSpore."""
+        return self.says(ROW_LAYERS)
 
     @cached_property
     def kept(self) -> list[Kept]:

@@ -24,7 +24,7 @@ def loader(use: Use) -> Choice:
     tail = _batched(use)
     order, assume, used = _order(use)
     names, guessed = _columns(use)
-    if (names is None or guessed) and _iterable(use) and use.kind("batch_size") != "none":
+    if (names is None or guessed or _goes_on(use)) and _iterable(use) and use.kind("batch_size") != "none":
         taken = f"{{dataset}}, {{batch_size!}}, {_collate(use)}, {{drop_last:drop_last}}"
         return Choice(f"IterableLoader({taken})", uses=("collate_fn", "shuffle"))
     if use.given("collate_fn") or names is None:
@@ -42,10 +42,20 @@ def _iterable(use: Use) -> bool:
     return node is not None and use.facts.iterable(node)
 
 
+def _goes_on(use: Use) -> bool:
+    """What the dataset yields follows from how far it came before: MindSpore's pipeline would read ahead."""
+    node = use.node("dataset")
+    return node is not None and use.facts.goes_on(node)
+
+
 def _refused(use: Use) -> Choice | None:
     """Both at once, which torch refuses as well: beside a sampler a `shuffle` that is not seen is false."""
     if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is True and not _may_be_none(use):
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
+    node = use.node("dataset")
+    if node is not None and use.facts.regrown(node):
+        why = "the list gets or loses samples later, and MindSpore's loader has as many as it was made with"
+        return Choice(refuse=why, todo="make the loader anew when the list has changed")
     return None
 
 

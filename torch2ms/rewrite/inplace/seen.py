@@ -13,6 +13,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace.callers import Given
 from torch2ms.rewrite.writer import Writer
 
 WHY = "the tensor is bound to what was written into"
@@ -122,6 +123,8 @@ def _named(
     if "." in source:
         return _kept(stmt, target, made, source, stored, writer, symbol)
     if not read_again(source, stmt, writer.scope):
+        if source in writer.scope.params and source != target.value.value and _read_by_callers(source, writer):
+            _refuse(writer)
         return None
     back = _back(made, source, target.value.value, writer.module)
     if not back or source not in writer.scope.locals:
@@ -130,6 +133,14 @@ def _named(
     writer.tell("T2M611", "tensor stored in a view", WHY)
     lines = writer.translated(f"{code(writer.expression(target))} {symbol} {stored()}")
     return [*lines, *writer.text(back)]
+
+
+def _read_by_callers(parameter: str, writer: Writer) -> bool:
+    """Whoever gave the function the tensor looks at it afterwards."""
+    scope, project = writer.scope, writer.project
+    modules = [m for m in project.modules.values() if scope.name in m.called or scope.name == "forward"]
+    given = Given(parameter)
+    return any(given.read_again(scope, home, m, project, True) for m in modules for home in m.scope.walk())
 
 
 def _kept(

@@ -8,7 +8,6 @@ from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.promotion import narrowed, promoted
-from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.tensors import taken_over
 from torch2ms.rewrite.translation import Translation
 
@@ -74,9 +73,9 @@ def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Tra
             work.refuse("T2M605", "IterableDataset + IterableDataset", why, todo)
             return updated
         parts = ", ".join(code(part) for part in (updated.left, updated.right))
-        why = "a list of the samples of both; assumed: a sample is the same every time it is asked for"
-        work.notes.findings.append(Finding("T2M604", Tier.ASSUMED, "Dataset + Dataset", why))
-        return cst.parse_expression(f"[part[i] for part in ({parts}) for i in range(len(part))]")
+        work.tell("T2M604", "Dataset + Dataset", "the samples of both, which are asked for as they are needed")
+        work.notes.needs.add("ConcatDataset")
+        return cst.parse_expression(f"ConcatDataset([{parts}])")
     work.refuse("T2M605", "sum of two modules", "MindSpore's cells have no +", "make one container of both")
     return updated
 

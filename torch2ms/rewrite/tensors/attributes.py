@@ -16,7 +16,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
 from torch2ms.api.rules import Rule
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.layers import either
+from torch2ms.rewrite.layers import either, rows_among
 from torch2ms.rewrite.layers.class_names import class_name
 from torch2ms.rewrite.layers.derived import BATCHES, base_layer, counts
 from torch2ms.rewrite.layers.rows import of_rows
@@ -30,7 +30,7 @@ LAYER_ATTRIBUTES = {
     "in_features": ("in_channels", "a linear layer"),
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
-SELECTION = ("cumulative_sizes", "datasets", "indices", "dataset")  # what parts and joins of datasets know of these
+SELECTION = {"cumulative_sizes": "ConcatDataset", "datasets": "ConcatDataset", "indices": "Subset", "dataset": "Subset"}
 COUNTED = {name: name for name in ("last_epoch", "T_cur", "T_i", "best", "cooldown_counter")} | {
     "num_bad_epochs": "wait"
 }  # numbers of a scheduler -> the Parameters that they are in MindSpore
@@ -89,6 +89,10 @@ def attribute(
     if attr == "shape" and of_rows(original.value, work.module):
         work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
         return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
+    if attr in rows_among.ASKING and work.project.in_rows and not stored:
+        shape = rows_among.asked(original, updated, work)
+        if shape is not updated:
+            return shape
     own = attr == "last_epoch" and receiver.kind == "object" and not stored and work.schedules(receiver)
     if own and work.project.says(_FRACTIONS):
         work.tell("T2M601", "LRScheduler.last_epoch", "a Parameter, which may be between two epochs")
@@ -191,7 +195,7 @@ def _ruled(receiver: Value, attr: str, work: Translation) -> str:
     if receiver.kind == "unknown" and attr == "is_cuda":  # nothing but a tensor of torch, or what holds some, has it
         return "torch.Tensor.is_cuda"
     if receiver.kind == "dataset" and attr in SELECTION and _own_attribute(receiver, attr, work) is None:
-        return f"torch.utils.data.ConcatDataset.{attr}"
+        return f"torch.utils.data.{SELECTION[attr]}.{attr}"
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
         return f"{receiver.name}.{attr}"
     return ""

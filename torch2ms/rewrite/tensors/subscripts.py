@@ -41,6 +41,8 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     receiver = work.module.value(original.value)
     sliced = len(original.slice) == 1 and type(original.slice[0].slice) is cst.Slice
     if receiver.name == "torch.utils.data.TensorDataset" and sliced:
+        if not (work.facts.forgets_tensors and work.facts.leaves_tensors):
+            return updated  # a class of its own, which takes slices
         work.notes.needs.add("ops")
         work.tell("T2M613", "slice of a TensorDataset", "its samples, put together column by column")
         return cst.parse_expression(f"tuple({work.alias('ops')}.stack(column) for column in zip(*{code(updated)}))")

@@ -10,7 +10,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
-from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.uses.toggles import (
     NOBODY_KNOWS,
     Toggle,
@@ -42,6 +43,24 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
         )
         return False
     return bool(frozen)
+
+
+def thaws_by_hand(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
+    """Gradients of a network are read where parts of it may be frozen, which thaw or freeze at other times.
+
+    The lists of its trainable parameters are of different lengths then: gradients would go to others.
+    """
+    mine = [e for e in records.events if e.kind in LOADS and concerns(e, owner, records.owners)]
+    found = toggles(scope, module, project) if mine else []
+    found = [t for t in found if t.place == NOBODY_KNOWS or _concerns(t, owner)]
+    if not any(t.stmt.number > mine[0].stmt.number or _in_turns(t, mine) for t in found):
+        return False
+    numbers = {n for m in mine for n, _ in records.held(m, owner)} - {ENTRY}
+    played = [*mine, *(records.events[n] for n in numbers)]
+    places = {t.place for t in found}
+    return NOBODY_KNOWS in places or not all(
+        flag_at(e.stmt, [t for t in found if overlaps(t.place, place)]) for e in played for place in places
+    )
 
 
 def switched_behind(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
@@ -93,6 +112,12 @@ def _in_loop(toggle: Toggle, module: ModuleInfo) -> bool:
     """A loop other than one over the parameters themselves stands around it."""
     around = [a for a in toggle.stmt.ancestors() if a.is_loop]
     return any(not _over_parameters(a, module) for a in around)
+
+
+def _in_turns(toggle: Toggle, events: list[Event]) -> bool:
+    """A loop around the statement comes to one of the events as well."""
+    around = {id(a) for a in toggle.stmt.ancestors() if a.is_loop}
+    return any(id(a) in around for event in events for a in event.stmt.ancestors())
 
 
 def _over_parameters(loop: Stmt, module: ModuleInfo) -> bool:

@@ -20,6 +20,7 @@ from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.copies import ADDS
 from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.lifting import all_events
 from torch2ms.tape.functions.summary import Lifting
@@ -35,7 +36,6 @@ from torch2ms.tape.uses.late_thaws import late_thaws, switches
 from torch2ms.tape.uses.phases import phases
 from torch2ms.tape.uses.toggles import Toggle, toggles
 
-ADDS = "add_param_group"
 FLAG = "left_out"  # of a parameter
 MADE = "torch.optim."
 # measured by `python -m benchmarks phases`; NAdam and ASGD keep more than a moment of each parameter
@@ -153,8 +153,9 @@ def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Liftin
 
 def _of_leaf(event: Event, records: Records) -> bool:
     """It is about the gradient of a tensor, not of parameters."""
-    owners = [o for o in records.owners if concerns(event, o, records.owners)]
-    return event.kind in ("leaf_grad", "gradcall") and all(o.kind == "leaf" for o in owners)
+    if event.kind not in ("leaf_grad", "gradcall") or event.kind == "leaf_grad" and event.value.kind == "param":
+        return False
+    return all(o.kind == "leaf" for o in records.owners if concerns(event, o, records.owners))
 
 
 def _sums(event: Event, records: Records) -> bool:
