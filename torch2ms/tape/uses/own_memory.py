@@ -36,9 +36,13 @@ def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
     """Give each gradient of the owner memory of its own, above a statement."""
     name = owner.variable
     made = f"{name} = " + (f"{name}.copy()" if owner.kind == "leaf" else f"[grad.copy() for grad in {name}]")
-    above = plan.before.setdefault(id(stmt), [])
-    if not any(isinstance(item, Text) and item.template == made for item in above):
-        above.append(Text(made))
+    siblings = stmt.block.stmts
+    for earlier in siblings[siblings.index(stmt) :: -1]:
+        if any(isinstance(item, Text) and item.template == made for item in plan.before.get(id(earlier), ())):
+            return  # nothing goes backward in between
+        if earlier is not stmt and not by_index(earlier):
+            break
+    plan.before.setdefault(id(stmt), []).append(Text(made))
 
 
 def _stores(node: cst.CSTNode) -> bool:
