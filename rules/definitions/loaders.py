@@ -12,7 +12,7 @@ def default_collate(batch):
     first = batch[0]
     if isinstance(first, ms.Tensor):
         return ops.stack(batch)
-    if isinstance(first, (bool, int, float, np.ndarray)):
+    if isinstance(first, (bool, int, float, np.ndarray, np.number, np.bool_)):
         return ms.Tensor(np.array(batch, np.float64 if isinstance(first, float) else None))
     if isinstance(first, dict):
         return {key: default_collate([sample[key] for sample in batch]) for key in first}

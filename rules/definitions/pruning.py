@@ -15,7 +15,8 @@ def pruned(cell, name, mask):
     weight = getattr(cell, name)
     mask = ops.ones_like(weight) * mask
     delattr(cell, name)
-    setattr(cell, f"{name}_orig", ms.Parameter(weight.value(), f"{weight.name}_orig"))
+    weight.name = f"{weight.name}_orig"
+    setattr(cell, f"{name}_orig", weight)  # the very parameter: optimizers that have it go on to train it
     cell.register_buffer(kept, mask)
 
     def compute(self):

@@ -15,12 +15,16 @@ def plain_weight(cell, name="weight"):
     if name not in vars(type(cell)):
         raise ValueError(f"{name} is not computed")
     training = cell.training
-    weight = getattr(cell.set_train(False), name)
+    weight = ms.Parameter(getattr(cell.set_train(False), name))
+    if hasattr(cell, f"{name}_mask"):  # pruned: the parameter behind it goes on
+        orig = getattr(cell, f"{name}_orig")
+        ops.assign(orig, weight)
+        orig.name, weight = orig.name.removesuffix("_orig"), orig
     cell.__class__ = type(cell).__base__
     for part in ("g", "v", "orig", "u", "mask"):
         if hasattr(cell, f"{name}_{part}"):
             delattr(cell, f"{name}_{part}")
-    setattr(cell, name, ms.Parameter(weight))
+    setattr(cell, name, weight)
     return cell.set_train(training)
 
 

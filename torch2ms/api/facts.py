@@ -112,6 +112,10 @@ class Facts:
         """A list of samples that gets more, or loses some, once there is a loader of it."""
         return False
 
+    def changed_meanwhile(self, node: cst.BaseExpression) -> bool:
+        """A dataset that the program changes while it goes through a loader of it."""
+        return False
+
     def called_with_more(self, name: str, signature: Signature) -> bool:
         """Whether something calls what may be this class or function with arguments it could leave out."""
         return False

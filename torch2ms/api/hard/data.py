@@ -27,7 +27,7 @@ def loader(use: Use) -> Choice:
     if (names is None or guessed or _goes_on(use)) and _iterable(use) and use.kind("batch_size") != "none":
         taken = f"{{dataset}}, {{batch_size!}}, {_collate(use)}, {{drop_last:drop_last}}"
         return Choice(f"IterableLoader({taken})", uses=("collate_fn", "shuffle"))
-    if use.given("collate_fn") or names is None:
+    if use.given("collate_fn") or names is None or _meanwhile(use):
         return _collated(use, order, used)
     arrays = _arrays(use)
     if arrays is not None:
@@ -46,6 +46,12 @@ def _goes_on(use: Use) -> bool:
     """What the dataset yields follows from how far it came before: MindSpore's pipeline would read ahead."""
     node = use.node("dataset")
     return node is not None and use.facts.goes_on(node)
+
+
+def _meanwhile(use: Use) -> bool:
+    """The dataset changes while the loader runs, as far as samples come in batches."""
+    node = use.node("dataset")
+    return node is not None and use.kind("batch_size") != "none" and use.facts.changed_meanwhile(node)
 
 
 def _refused(use: Use) -> Choice | None:

@@ -201,6 +201,11 @@ def _pairs(
         yield from _pairs(among[1] if name == "enumerate" else target, iterated.args[0].value)
 
 
+def runs_over_loader(node: cst.For, module: ModuleInfo) -> bool:
+    """`for i, batch in enumerate(loader)`"""
+    return any(module.value(iterated).kind == "loader" for _, iterated in _pairs(node.target, node.iter))
+
+
 def _perhaps_loader(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     return module.value(node).kind in ("loader", "unknown", "object")
 
