@@ -10,6 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.chains import base, is_change
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import name_called
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
 
@@ -40,7 +41,8 @@ def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
     for earlier in siblings[siblings.index(stmt) :: -1]:
         if any(isinstance(item, Text) and item.template == made for item in plan.before.get(id(earlier), ())):
             return  # nothing goes backward in between
-        if earlier is not stmt and not by_index(earlier):
+        backward = any(name_called(c) == "backward" for s in earlier.walk() for c in s.calls)
+        if earlier is not stmt and (backward or not by_index(earlier)):
             break
     plan.before.setdefault(id(stmt), []).append(Text(made))
 
