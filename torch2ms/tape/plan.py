@@ -107,6 +107,7 @@ class Plan:
     beside: dict[int, str] = field(default_factory=dict)  # id of an argument or parameter -> the one put behind it
     added: dict[int, list[str]] = field(default_factory=dict)  # id of a call or definition -> what is put at its end
     steps: set[int] = field(default_factory=set)  # definitions of `step` that become `construct`
+    borrowed: set[int] = field(default_factory=set)  # ids of scopes that are handed gradients, and give none back
     weights: set[int] = field(default_factory=set)  # ids of names that surely hold Parameters
     # scope and name -> by id of the event, where gradients are put into the name and where they are used
     waiting: dict[tuple[int, str], dict[int, tuple[int, int]]] = field(default_factory=dict)

@@ -458,6 +458,8 @@ class ScopePlanner:
                     plan_call(
                         event, self.records.owners, self.plan, owner.stored and self.records.may_be_empty(event, owner)
                     )
+        if self.taken is not None and not self.taken.gives and not self.taken.steps:
+            self.plan.borrowed.add(id(self.scope))
         gradients.plan(events, self.records, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 

@@ -28,6 +28,7 @@ from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.gradients import inside_loop
 from torch2ms.tape.uses.loops import asks as asks_each
+from torch2ms.tape.uses.own_memory import by_index, kept_apart
 
 FILLS = ("backward", "handed", "gradcall", "step_closure")
 
@@ -336,6 +337,8 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> Non
     taking = event.taking
     owner = next(o for o in owners if concerns(event, o, owners))
     assert taking is not None
+    if not taking.taken.gives and not taking.taken.steps and any(by_index(e.stmt) for e in taking.taken.loads):
+        kept_apart(event.stmt, owner, plan)
     variable = taking.taken.variables[event.name]
     argument = bound_arguments(taking.taken.info, taking.call).get(event.name)
     order = _own_order(event, owner)

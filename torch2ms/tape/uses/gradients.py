@@ -73,6 +73,8 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
             if event.writes and owner.kind == "leaf" and len(owners) > 1 and by_index(event.stmt):
                 kept_apart(event.stmt, owner, plan)
             _leaf(event, owner, plan, writer)
+        elif _listed(event) and any(event.stmt.defs & s.muts for s in writer.scope.body.walk()):
+            kept_apart(event.stmt, owner, plan)
     return ""
 
 
@@ -208,6 +210,13 @@ def _is_parameter(event: Event, owner: Owner) -> bool:
     own = event.value.name == "parameter" and event.value.place == event.place  # `self.scale = nn.Parameter(...)`
     own = own and all(f"{event.place}.".startswith(f"{d}.") for d in event.value.deps)
     return given or own or event.value.name == "module_param" or event.value.kind == "param"
+
+
+def _listed(event: Event) -> bool:
+    """`gs = [p.grad for p in params]`: the list shows the gradients themselves, which it may be written through."""
+    node = event.stmt.node
+    made = node.value if isinstance(node, cst.Assign) else None
+    return isinstance(made, (cst.ListComp, cst.DictComp)) and any(_itself(part, event.node) for part in made.children)
 
 
 def _itself(node: cst.CSTNode | None, grad: cst.CSTNode) -> bool:

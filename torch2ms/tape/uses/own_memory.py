@@ -34,7 +34,10 @@ def into_name(stmt: Stmt) -> bool:
 
 
 def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
-    """Give each gradient of the owner memory of its own, above a statement."""
+    """Give each gradient of the owner memory of its own, above a statement; a function that is handed them writes into
+    those of its caller, who has done so."""
+    if id(stmt.block.scope) in plan.borrowed:
+        return
     name = owner.variable
     made = f"{name} = " + (f"{name}.copy()" if owner.kind == "leaf" else f"[grad.copy() for grad in {name}]")
     siblings = stmt.block.stmts
