@@ -47,7 +47,9 @@ def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
         backward = any(name_called(c) == "backward" for s in earlier.walk() for c in s.calls)
         if earlier is not stmt and (backward or not by_index(earlier)):
             break
-    plan.before.setdefault(id(stmt), []).append(Text(made))
+    above = plan.before.setdefault(id(stmt), [])
+    tables = (i for i, item in enumerate(above) if isinstance(item, Text) and f", {name}))" in item.template)
+    above.insert(next(tables, len(above)), Text(made))  # a table of them shows the copies
 
 
 def _stores(node: cst.CSTNode) -> bool:
