@@ -40,6 +40,8 @@ def kept_apart(stmt: Stmt, owner: Owner, plan: Plan) -> None:
         return
     name = owner.variable
     made = f"{name} = " + (f"{name}.copy()" if owner.kind == "leaf" else f"[grad.copy() for grad in {name}]")
+    if owner.kind != "leaf" and (owner.accumulating or owner.stored):  # there may be none yet
+        made = made.replace(" = ", f" = {name} and ", 1)
     siblings = stmt.block.stmts
     for earlier in siblings[siblings.index(stmt) :: -1]:
         if any(isinstance(item, Text) and item.template == made for item in plan.before.get(id(earlier), ())):
