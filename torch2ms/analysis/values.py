@@ -110,7 +110,7 @@ BOOL, INT, FLOAT, COMPLEX = Value("bool"), Value("int"), Value("float"), Value("
 STR, NONE = Value("str"), Value("none")
 
 
-CHOSEN = ("class", "function", "method")  # what tables of names hold, and callers choose from
+CHOSEN = ("class", "function", "method", "modulefile")  # what tables of names hold, and callers choose from
 _ARRAYS = ("numpy", "tensor", "unknown", "none")
 _NUMBERS = ("int", "float", "tensor", "unknown", "none")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.layer_modes import in_module_class, starts_in_training
@@ -32,6 +34,7 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
              cst.DivideAssign: ("", "/")}  # fmt: skip
 GROWING: dict[type, str] = {cst.AddAssign: "{1}", cst.MultiplyAssign: "list({0}) * ({1} - 1)"}
 _ORDER = (cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.GreaterThanEqual)
+_MEASURE = re.compile(r"(^|_)(shape|size|dims?|features|channels)$", re.I)
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
 
 
@@ -278,8 +281,10 @@ def _of_others(module: ModuleInfo, value: Value) -> bool:
 
 
 def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
-    """The name is a number: a layer has so many features, a loop so many turns, a part of a sequence ends there, it
-    begins as 2, or a branch goes by how large it is."""
+    """The name is a number: it says so itself, a layer has so many features, a loop so many turns, a part of a sequence
+    ends there, it begins as 2, or a branch goes by how large it is."""
+    if _MEASURE.search(name):
+        return True
     for stmt in scope.body.walk():
         if name in stmt.defs and type(stmt.node) is cst.Assign and _is_size(stmt.node.value):
             return True

@@ -11,7 +11,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.syntax.annotations import as_written
 from torch2ms.analysis.syntax.names import dotted, qualified
-from torch2ms.analysis.syntax.tree import changed
+from torch2ms.analysis.syntax.tree import changed, descend
 from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.calls import own_name
@@ -193,18 +193,20 @@ class Definitions:
             return ""
         if info.cls.kind != "dataset" and not self.loaded(info.cls):
             return ""
-        name = info.scope.params[1]
+        names, found = {info.scope.params[1]}, False  # ... and what is computed from it
         for stmt in info.scope.body.walk():
             for node in stmt.nodes if not stmt.blocks else ():
                 if isinstance(node, cst.Subscript) and self.module.value(node.value).kind == "tensor":
-                    if any(isinstance(e.slice, cst.Index) and dotted(e.slice.value) == name for e in node.slice):
-                        self.writer.tell(
-                            "T2M504",
-                            "index of a dataset",
-                            "a NumPy integer in MindSpore, which tensors refuse: made an int",
-                        )
-                        return name
-        return ""
+                    found = found or any(
+                        type(n) is cst.Name and n.value in names for e in node.slice for n in descend(e)
+                    )
+            if type(stmt.node) is cst.Assign and isinstance(stmt.node.value, (cst.Name, cst.BinaryOperation)):
+                names |= stmt.defs if names & stmt.uses else set()
+        if not found:
+            return ""
+        why = "a NumPy integer in MindSpore, which tensors refuse: made an int"
+        self.writer.tell("T2M504", "index of a dataset", why)
+        return info.scope.params[1]
 
     def loaded(self, cls: ClassInfo) -> bool:
         """A loader takes its samples from an object of the class, which has no base of torch."""

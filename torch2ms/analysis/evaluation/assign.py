@@ -93,13 +93,17 @@ def _rename_former(place: str, value: Value, target: cst.CSTNode, ev: Evaluator)
 
 
 def _moved_in(value: Value, place: str, ev: Evaluator) -> Value:
-    """`self.net = net`: what a constructor made under a local name lives in the object, where other methods find it."""
+    """`self.net = net`: what a constructor made under a local name lives in the object, where other methods find it.
+
+    So does an object that it was given: its networks are known to other methods as parts of the attribute.
+    """
     function, cls = ev.function, ev.cls
     if function is None or cls is None or function.name != "__init__" or place.count(".") != 1:
         return value
-    if not place.startswith("self.") or value.kind != "module":
+    if not place.startswith("self.") or value.kind not in ("module", "object"):
         return value
-    own = set(function.scope.locals) - set(function.scope.params)
+    params = set(function.scope.params)
+    own = params if value.kind == "object" else set(function.scope.locals) - params
     for local, home in _homes(value, place).items():
         if local in own:
             value = rebase(value, local, home)
@@ -119,7 +123,7 @@ def _homes(value: Value, place: str) -> dict[str, str]:
     """The names under which a module and its parts were made, each with its place in the object."""
     if value.place and value.place != place:
         return {value.place: place}
-    parts = value.items or ()
+    parts = value.items or () if value.kind == "module" else ()
     return {part.place: f"{place}.{i}" for i, part in enumerate(parts) if part.kind == "module" and part.place}
 
 

@@ -44,6 +44,8 @@ def builtin(name: str, given: Given) -> Value:
         if first.kind == "params":
             return first if name in ("list", "tuple", "iter") else replace(first, odd=MIXED)
         return Value(kind, deps=deps, items=first.items, name=held, each=each, place=first.place if layers else "")
+    if name == "map" and first.kind == "function" and first.each is not None and first.each.kind != "tensor":
+        return Value("list", name=f"of {first.each.kind}")
     if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
         return Value("list", deps=deps, each=Value("tuple", items=parts))
     if name in ("sum", "max", "min"):

@@ -46,12 +46,14 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
+    BOOL,
     CHOSEN,
     EITHER,
     GIVEN,
     NO_DEPS,
     NOT_RUN,
     OPTIMIZERS,
+    STR,
     UNKNOWN,
     UNPLACED,
     Value,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
+OF_TEXT = {"split": Value("list"), "replace": STR, "strip": STR, "startswith": BOOL, "endswith": BOOL}
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
@@ -214,10 +217,18 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     return None
 
 
+def _of_text(name: str, call: cst.Call) -> Value | None:
+    """`args.devices.replace(" ", "")`: a method that texts have, of texts alone."""
+    kind = OF_TEXT.get(name)
+    return kind if kind is not None and call.args and all(type(constant(a.value)) is str for a in call.args) else None
+
+
 def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
     """A method of something unknown, which the method's name may say more about."""
     name, place = func.attr.value, dotted(func.value)
     unknown = receiver.kind == "unknown"
+    if unknown and (said := _of_text(name, given.node)) is not None:
+        return said
     if unknown:
         dispatched(given, ev)
     if receiver.kind == "tensor" and name in DICT_METHODS:  # the guess was wrong: what the model returned is a dict

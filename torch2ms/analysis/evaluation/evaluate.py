@@ -300,7 +300,8 @@ class Evaluator:
         name = f"{lambdas.PREFIX}{id(node)}"
         _, passed = self.lambdas.setdefault(name, (node, {}))
         body = lambdas.run(node, passed, self)
-        each = body if body.kind == "tensor" and not body.deps else None
+        known = body.kind in ("int", "float", "bool", "str") or body.kind == "tensor" and not body.deps
+        each = body if known else None
         return Value("function", name, body.deps, each=each, starts=activations.of_lambda(node, self.memo))
 
     def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:

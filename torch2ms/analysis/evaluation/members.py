@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,7 +18,7 @@ from torch2ms.analysis.program.lazy import made_when_asked
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import AROUND, NO_DEPS, PART, UNKNOWN, Value, entries, replace
+from torch2ms.analysis.values import AROUND, NO_DEPS, PART, UNKNOWN, Value, choices, entries, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -43,7 +44,8 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
     if base.kind == "api":
         return lookup.api(f"{base.name}.{attr}")
     if base.kind == "modulefile":
-        return lookup.member(base.name, attr, ev)
+        any_of_them = [lookup.member(one.name, attr, ev) for one in choices(base)]
+        return reduce(ev.project.joined, any_of_them) if any_of_them else UNKNOWN
     if base.kind in ("object", "module", "class") or base.kind == "tuple" and base.keys is not None:
         cls = lookup.class_of(base, ev.module, ev.project)
         if cls is not None:

@@ -25,6 +25,8 @@ from torch2ms.rewrite.translation import Translation
 
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
 MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
+# without an argument a method of distributions, own and published ones, rather than of a tensor at a guess
+OF_DISTRIBUTIONS = {"mode"}
 
 
 def method(
@@ -53,6 +55,8 @@ def method(
     if rule is None:
         foreign = receiver.likely or name in MINDSPORE_ONLY or name in OF_CONTAINERS  # which tensors do not have
         return updated if foreign else work.unknown(f"torch.Tensor.{name}", updated)
+    if receiver.likely and name in OF_DISTRIBUTIONS and not original.args:
+        return updated
     outcome = widened(rule, work.apply(rule, original, updated), original, work, where)
     if receiver.likely and any(finding.code == MISFIT for finding in outcome.findings):
         return updated  # a method of that name on something else: a logger's `log(name, value)`

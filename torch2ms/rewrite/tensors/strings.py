@@ -69,7 +69,8 @@ def inserted(
     if not formats_badly(original.expression, work):
         return updated
     work.tell("T2M612", "formatted tensor", "formatted as a number")
-    return updated.with_changes(expression=_number(updated.expression))
+    spec = "".join(part.value for part in original.format_spec if isinstance(part, cst.FormattedStringText))
+    return updated.with_changes(expression=_number(updated.expression, spec))
 
 
 def written(node: cst.BaseExpression) -> object:
@@ -85,7 +86,7 @@ def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translatio
         key = old.keyword.value if old.keyword is not None else str(i)
         if key in asked and formats_badly(old.value, work) and not old.star:
             work.tell("T2M612", "formatted tensor", "formatted as a number")
-            new = new.with_changes(value=_number(new.value))
+            new = new.with_changes(value=_number(new.value, asked[key]))
         args.append(new)
     return _attributes(original, text, updated.with_changes(args=args), work)
 
@@ -140,13 +141,13 @@ def _fields(text: str) -> list[str]:
     return list(dict.fromkeys(re.split(r"[:!]", field)[0] or str(i) for i, field in fields))
 
 
-def _specified(text: str) -> set[str]:
-    """The arguments of `format`, by number or name, to which a format specification is applied."""
-    found: set[str] = set()
+def _specified(text: str) -> dict[str, str]:
+    """The arguments of `format`, by number or name, to which a format specification is applied, with this."""
+    found: dict[str, str] = {}
     for i, field in enumerate(re.findall(r"\{([^{}]*)\}", text)):
         key, colon, spec = field.partition(":")
         if colon and spec:
-            found.add(key or str(i))
+            found[key or str(i)] = spec
     return found
 
 
@@ -204,8 +205,8 @@ def formats_badly(node: cst.BaseExpression, work: Translation) -> bool:
     return value.kind == "tensor" or value.name == EITHER
 
 
-def _number(node: cst.BaseExpression) -> cst.Call:
-    return cst.Call(cst.Name("float"), [cst.Arg(node)])
+def _number(node: cst.BaseExpression, spec: str = "") -> cst.Call:
+    return cst.Call(cst.Name("int" if spec.endswith("d") else "float"), [cst.Arg(node)])
 
 
 def quoted(node: cst.FormattedString) -> cst.FormattedString:

@@ -69,7 +69,7 @@ def _uncut(node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, project: Pr
             if type(part) is not cst.Name:
                 continue
             for made in (s for s in stmts if part.value in s.defs and _reaches(s, reader)):
-                if not _carries(made, part.value) or _spreads(made):
+                if not _carries(made, part.value, reader) or _spreads(made):
                     return False
                 if (part.value, id(made)) not in seen and isinstance(made.node, (cst.Assign, cst.AugAssign)):
                     seen.add((part.value, id(made)))
@@ -109,10 +109,11 @@ def _cuts(node: cst.Subscript, info: FunctionInfo) -> bool:
     return not named and held.kind not in ("tensor", "param") and bool(real(held))
 
 
-def _carries(stmt: Stmt, name: str) -> bool:
-    """What a turn of a loop binds, it makes of what the turn before left, or another statement of it does."""
+def _carries(stmt: Stmt, name: str, reader: Stmt) -> bool:
+    """What a turn of a loop binds is read in that turn, or made of what the turn before left, there or by another
+    statement of it."""
     loop = next((a for a in stmt.ancestors() if a.is_loop), None)
-    if loop is None:
+    if loop is None or any(a is loop for a in reader.ancestors()):
         return True
     first = next(s for block in loop.blocks for s in block.stmts if name in s.all_uses or name in s.all_defs)
     return name in first.all_uses
