@@ -129,7 +129,7 @@ class Translation:
             why, todo = "an in-place change inside an expression", "write it as a statement of its own"
             return Outcome(None, (Finding("T2M610", Tier.REFUSED, rule.name, why, todo),))
         if rule.name == "torch.nn.Parameter":
-            return held(in_parameter(outcome), original, self.stmt)
+            return held(in_parameter(outcome), original, self.stmt, self.module)
         if unheld:
             return values(outcome)
         begun = rule.name.startswith("torch.nn.init.") and self.stmt is not None and at_work(self.project, self.stmt)

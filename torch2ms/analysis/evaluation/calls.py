@@ -244,7 +244,7 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     sized = name == "new" and unknown and any(a.star == "*" for a in given.node.args)  # `images[0].new(*shape)`
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
-    swapped = sized or name == "transpose" and len(given.args) == 2
+    swapped = sized or name == "transpose" and len(given.args) == 2 or name == "type" and not given.args
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as

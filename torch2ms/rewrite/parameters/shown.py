@@ -9,19 +9,21 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api import Outcome
 
+NAMED = ("torch.nn.Conv", "torch.nn.Linear")  # layers that call them weight and bias in MindSpore, too
 SAME = {"detach", "contiguous", "requires_grad_", "data", "cpu"}
 SHOWING = {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "t",
             "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "diagonal",
             "expand", "expand_as", "broadcast_to", "T", "mT"}  # fmt: skip
 
 
-def held(outcome: Outcome, original: cst.Call, stmt: Stmt | None) -> Outcome:
+def held(outcome: Outcome, original: cst.Call, stmt: Stmt | None, module: ModuleInfo) -> Outcome:
     """`ms.Parameter(x.view(2, 3).copy())`; the weight of a layer in a network gets its name there instead.
 
     MindSpore names a Parameter by its last attribute alone, and no optimizer takes two of one name.
@@ -31,10 +33,10 @@ def held(outcome: Outcome, original: cst.Call, stmt: Stmt | None) -> Outcome:
         return outcome
     if any(a.keyword and a.keyword.value == "name" for a in node.args):
         return outcome
-    if name := _inside(stmt, original):
+    if name := _inside(stmt, original) or _of_each(stmt, original, module):
         tight = cst.SimpleWhitespace("")
         equal = cst.AssignEqual(whitespace_before=tight, whitespace_after=tight)
-        named = cst.Arg(cst.SimpleString(repr(name)), keyword=cst.Name("name"), equal=equal)
+        named = cst.Arg(cst.parse_expression(name), keyword=cst.Name("name"), equal=equal)
         return replace(outcome, node=node.with_changes(args=[*node.args, named]))
     if not shows(original.args[0].value, stmt, 3):
         return outcome
@@ -60,7 +62,22 @@ def _inside(stmt: Stmt, call: cst.Call) -> str:
                 return ""
             parts.insert(0, str(number))
         target = target.value
-    return ".".join(parts) if isinstance(target, cst.Name) and len(parts) > 1 else ""
+    return repr(".".join(parts)) if isinstance(target, cst.Name) and len(parts) > 1 else ""
+
+
+def _of_each(stmt: Stmt, call: cst.Call, module: ModuleInfo) -> str:
+    """`conv.weight.name` for `conv.weight = nn.Parameter(...)` of each layer of a loop, or that callers give."""
+    node = stmt.node
+    target = node.targets[0].target if isinstance(node, cst.Assign) and node.value is call else None
+    if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
+        return ""
+    layer, attr, scope = target.value.value, target.attr.value, stmt.block.scope
+    if attr not in ("weight", "bias") or not module.value(target.value).name.startswith(NAMED):
+        return ""
+    turning = any(a.is_loop and layer in a.defs for a in stmt.ancestors())
+    if not turning and (layer not in scope.params or layer == "self"):
+        return ""
+    return f"{layer}.weight.name" if attr == "weight" else f"{layer}.weight.name.replace('weight', 'bias')"
 
 
 def shows(node: cst.BaseExpression, stmt: Stmt, depth: int) -> bool:

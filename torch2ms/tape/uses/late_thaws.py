@@ -24,7 +24,7 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import called_as, callers
-from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, put_back, toggles
+from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, flag_of, put_back, toggles
 
 MADE = ("module", "tensor", "param", "optimizer", "scheduler", "scaler", "loader", "list", "dict", "tuple", "str")
 HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
@@ -122,7 +122,7 @@ class _Order:
         self.thawing: set[str] = set()
         self.thaws = False
         for scope, module in self.scopes:
-            own = direct(scope.body, module)
+            own = [_told(t) for t in direct(scope.body, module)]
             back = any(t.flag is False and put_back(t, own, scope, module, project) for t in own)
             self.thaws = self.thaws or not back and any(t.flag is not False for t in own)
             if scope.is_function and not back:
@@ -186,7 +186,7 @@ class _Order:
 
     def switches(self, scope: Scope, module: ModuleInfo) -> list[Toggle]:
         if id(scope) not in self.seen:
-            found = toggles(scope, module, self.project)
+            found = [_told(t) for t in toggles(scope, module, self.project)]
             known = {id(inner) for t in found for inner in t.stmt.walk()}
             seen = {"self", *scope.locals, *scope.params, *module.scope.locals}
             found = [t if root(t.place) in seen else replace(t, place=NOBODY_KNOWS) for t in found]
@@ -209,6 +209,12 @@ class _Order:
             yield from (Toggle(stmt, place, False) for place in places)
         if name in self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _told(toggle: Toggle) -> Toggle:
+    """`p.requires_grad_(False)` freezes, whatever has the parameter."""
+    unseen = toggle.place == NOBODY_KNOWS and toggle.flag is None and not toggle.stmt.blocks
+    return replace(toggle, flag=flag_of(toggle.stmt)[0]) if unseen else toggle
 
 
 def _of_something(call: cst.Call, name: str, module: ModuleInfo) -> bool:

@@ -196,19 +196,19 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
         taken = module.value(stmt.node.iter)
         body = [s for b in stmt.blocks for s in b.stmts]
         if taken.kind in ("params", "named_params") and len(taken.deps) == 1 and all(switched(s, module) for s in body):
-            flags = {_flag(s) for s in body}
+            flags = {flag_of(s) for s in body}
             flag, name = flags.pop() if len(flags) == 1 else (None, "")
             return Toggle(stmt, next(iter(taken.deps)), flag, name)
         handed = dotted(stmt.node.iter)
         if handed and handed in stmt.block.scope.params and len(body) == 1 and switched(body[0], module):
-            return Toggle(stmt, handed, *_flag(body[0]))  # what the callers list
+            return Toggle(stmt, handed, *flag_of(body[0]))  # what the callers list
         return _of_pairs(stmt, stmt.node, body, module)
     for call in stmt.calls:
         if type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
             receiver = module.value(call.func.value)
             bound = dotted(stmt.node.targets[0].target) if type(stmt.node) is cst.Assign else ""
             if receiver.kind == "module" and (place := bound or receiver.place):
-                return Toggle(stmt, place, *_flag(stmt))
+                return Toggle(stmt, place, *flag_of(stmt))
     return None
 
 
@@ -221,10 +221,10 @@ def _of_pairs(stmt: Stmt, loop: cst.For, body: list[Stmt], module: ModuleInfo) -
     held = dotted(target.value) if isinstance(target, cst.Attribute) else ""
     pairing = paired(loop.iter, loop.target, {held}, module) if held else None
     deps = module.value(pairing.params).deps if pairing is not None else frozenset()
-    return Toggle(stmt, next(iter(deps)), *_flag(switching[0])) if len(deps) == 1 else None
+    return Toggle(stmt, next(iter(deps)), *flag_of(switching[0])) if len(deps) == 1 else None
 
 
-def _flag(stmt: Stmt) -> tuple[bool | None, str]:
+def flag_of(stmt: Stmt) -> tuple[bool | None, str]:
     """What a statement sets `requires_grad` to, None where it is not written there, and the variable that holds it."""
     given: cst.BaseExpression = cst.Name("True")
     calls = [c for c in stmt.calls if method_called(c) == "requires_grad_"]
