@@ -34,6 +34,23 @@ _NUMPY_NUMBERS = {
 }  # a number, given so many arguments at most
 
 
+# methods that tensors have, and no array
+NONE_OF_NUMPY = {
+    "float",
+    "long",
+    "int",
+    "double",
+    "half",
+    "bool",
+    "unsqueeze",
+    "to",
+    "cpu",
+    "cuda",
+    "detach",
+    "expand_as",
+}
+
+
 def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool = False) -> Value:
     """What a function of NumPy returns; its rank where it matters to an index: 0 is a number, which is no array."""
     count = sum(arg.keyword is None for arg in node.args)
@@ -60,7 +77,13 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         numbers = [0 if value.kind in ("int", "float", "bool") else value.rank for value in values]
         known = [rank for rank in numbers if rank is not None]
         return Value("numpy", rank=max(known) if len(known) == len(numbers) else None)
-    row = name == "arange" or name == "permutation" and bool(values) and values[0].kind == "int"
+    row = (
+        name in ("arange", "linspace", "flatnonzero")
+        or name == "permutation"
+        and bool(values)
+        and values[0].kind == "int"
+    )
+    row = row or name == "unique" and not method and len(node.args) == 1
     return Value("numpy", rank=1 if row else None)
 
 

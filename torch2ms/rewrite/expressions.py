@@ -299,7 +299,7 @@ class Expressions(Positions):
             asked = absent.missing(original, updated, self.work)
             if asked is not updated:
                 return asked
-        return named.compared(original, updated, self.work)
+        return named.compared(original, arrays.compared(original, updated, self.work), self.work)
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         if self.mixed or id(original) in self.stored_back:

@@ -204,6 +204,8 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
         return Value("dict", name="state of an optimizer") if name == "state_dict" else Value("none")
     if kind == "scaler":
         return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
+    if kind == "numpy" and name in arrays.NONE_OF_NUMPY:  # the guess was wrong: a mask, for example
+        return tensor_method(name, Value("tensor", likely=True), deps, given.args)
     if kind == "numpy":
         return arrays.numpy_made(name, given.node, given.args, method=True)
     if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:

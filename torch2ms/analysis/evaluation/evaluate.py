@@ -106,7 +106,8 @@ class Evaluator:
     def comparison(self, node: cst.Comparison) -> Value:
         values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
         tests = all(type(c.operator) in (cst.Is, cst.IsNot, cst.In, cst.NotIn) for c in node.comparisons)
-        if not tests and any(v.kind == "numpy" and v.rank != 0 for v in values):
+        sure = any(v.kind == "tensor" and not v.likely for v in values)
+        if not tests and not sure and any(v.kind == "numpy" and v.rank != 0 for v in values):
             return Value("numpy")
         if tests or not any(v.kind == "tensor" for v in values):
             return BOOL

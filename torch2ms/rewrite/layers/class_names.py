@@ -32,7 +32,7 @@ def class_name(original: cst.Attribute, updated: cst.Attribute, work: Translatio
     owner = work.module.value(held.value) if isinstance(held, cst.Attribute) else UNKNOWN
     part = value.kind == "unknown" and owner.kind == "module"
     asked = ["".join(found) for found in _ASKED.findall(work.module.source)]
-    if asked and all(told_alike(text) for text in asked) and not value.name:
+    if asked and all(told_alike(text, work) for text in asked) and not value.name:
         return None
     part = part or bool(asked) and value.kind == "unknown"
     if value.kind != "module" and not part or work.class_of(value) is not None:
@@ -51,9 +51,10 @@ def written_out(work: Translation) -> bool:
     return work.project.says(_WRITTEN)
 
 
-def told_alike(text: str) -> bool:
-    """Whether the name of MindSpore's class has the text exactly where torch's has it."""
-    return all((text in name) == (text in other) for name, other in RENAMED.items() if name != "ConvTranspose")
+def told_alike(text: str, work: Translation) -> bool:
+    """Whether the names of MindSpore's classes have the text exactly where torch's have it, of those that are used."""
+    differing = [name for name, other in RENAMED.items() if (text in name) != (text in other)]
+    return not any(work.project.says(re.compile(name)) for name in differing if name != "ConvTranspose")
 
 
 def _object(node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -60,6 +60,27 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     return taken_over.beside(original, updated, work)
 
 
+def compared(original: cst.Comparison, updated: cst.Comparison, work: Translation) -> cst.Comparison:
+    """`labels == np.unique(labels)[0]`: MindSpore finds a tensor and a number of NumPy's not equal as a whole."""
+    only = original.comparisons[0]
+    if len(original.comparisons) != 1 or type(only.operator) not in (cst.Equal, cst.NotEqual):
+        return updated
+    held = work.module.value(only.comparator)
+    if work.module.value(original.left).kind != "tensor" or held.kind != "numpy" or (held.rank or 0) > 0:
+        return updated  # with a whole array torch compares no better
+    new = updated.comparisons[0]
+    if held.rank == 0:
+        text, why = f"{code(parenthesised(new.comparator))}.item()", "a number"
+    else:
+        work.notes.needs.add("ms")
+        home = next((name for name, full in work.module.imports.table.items() if full == "numpy"), "")
+        given = f"{home}.asarray({code(new.comparator)})" if home else code(new.comparator)
+        text, why = f"{work.alias('ms')}.Tensor({given})", "a tensor"
+    work.tell("T2M613", f"{code(only.comparator)} beside a tensor", f"{why}: == is False beside NumPy's")
+    made = cst.parse_expression(text)
+    return updated.with_changes(comparisons=[new.with_changes(comparator=made)])
+
+
 def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """Two containers of layers, or two datasets, one behind the other: MindSpore's have no `+`."""
     parts = f"*{code(parenthesised(updated.left))}, *{code(parenthesised(updated.right))}"

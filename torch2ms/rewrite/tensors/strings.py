@@ -39,7 +39,7 @@ def plain(
     name = class_names.CLASSES.get(named) if id(original) in where.class_names and not work.mixed else None
     if name is None:
         compared = id(original) in where.class_names and not work.mixed and bool(named)
-        if compared and not class_names.told_alike(named) and class_names.written_out(work):
+        if compared and not class_names.told_alike(named, work) and class_names.written_out(work):
             why, todo = "names of MindSpore's classes have it elsewhere", "write the whole name of the class"
             work.refuse("T2M608", f"part of the name of a class: {original.value}", why, todo)
         return updated

@@ -69,7 +69,12 @@ def asks_for_wrapper(call: cst.Call, module: ModuleInfo) -> bool:
         return False
     asked = call.args[1].value
     classes = [e.value for e in asked.elements] if isinstance(asked, cst.Tuple) else [asked]
-    return all(qualified(c, module.imports) in MODELS for c in classes)
+    return are_wrappers(classes, module)
+
+
+def are_wrappers(classes: list[cst.BaseExpression], module: ModuleInfo) -> bool:
+    """All of them wrap a model for several processes or devices."""
+    return bool(classes) and all(qualified(c, module.imports) in MODELS for c in classes)
 
 
 def compares_wrapper(node: cst.Comparison, module: ModuleInfo) -> bool | None:

@@ -259,6 +259,12 @@ class Unwrapping:
 
     leave_BooleanOperation = leave_IfExp = leave_UnaryOperation
 
+    def leave_Tuple(self, original: cst.Tuple, updated: cst.Tuple) -> cst.BaseExpression:
+        """`WRAPPERS = (DataParallel, DistributedDataParallel)`, of which no model is an instance."""
+        if not distributed.are_wrappers([e.value for e in original.elements], self.module):
+            return updated
+        return updated.with_changes(elements=[], lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
     def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.BaseExpression:
         if (answer := distributed.compares_wrapper(original, self.module)) is not None:
             self.tell("type", f"there is no wrapper around the model: {answer}")
