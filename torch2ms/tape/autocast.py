@@ -300,7 +300,8 @@ class _Contexts:
             return "gradients are taken inside the block"
         if block.backward:
             return "what the context asks for changes in the loop around" if self.changes(block) else ""
-        if any(isinstance(inner.node, cst.Del) for s in body for inner in s.walk()):
+        gone = self.forgotten(block.stmt)
+        if any(isinstance(inner.node, cst.Del) and inner not in gone for s in body for inner in s.walk()):
             return "the block deletes names"
         if any(self.steps(c) for c in block.calls):
             return "an optimizer steps inside the block"
@@ -346,7 +347,8 @@ class _Contexts:
             self.plan.before.setdefault(id(outer), []).extend(Text(f"{o} = None") for o in unsure)
             parameters, unsure = [*parameters, *unsure], []
         call = f"{name}({', '.join(parameters)})"
-        items: list[Item] = [*[Text(f"{o} = None") for o in unsure], *body]
+        gone = self.forgotten(stmt)
+        items: list[Item] = [*[Text(f"{o} = None") for o in unsure], *(s for s in body if s not in gone)]
         differentiated = self.differentiated()
         cut = differentiated and any(o.rpartition(".")[2] in CUTS for o in block.others)
         if block.returns:
@@ -395,6 +397,13 @@ class _Contexts:
                 break
             found = loop
         return found
+
+    def forgotten(self, stmt: Stmt) -> list[Stmt]:
+        """`del data` at the end of what the block does with it: a function forgets its names by itself."""
+        block, body = stmt.block, stmt.blocks[0].stmts
+        live = liveness.read_after(block, [stmt], block.stmts.index(stmt))
+        gone = [s for s in body if isinstance(s.node, cst.Del) and s.defs and not s.defs & live]
+        return [s for s in gone if all("." not in d and "[" not in d for d in s.defs)]
 
     def outputs(self, stmt: Stmt) -> list[str]:
         """Names bound in the block that are read behind it."""

@@ -104,7 +104,16 @@ def _all_of_it(node: cst.Subscript, stmt: Stmt) -> bool:
     if type(part) is cst.Slice:
         return len(node.slice) == 1 and part.lower is None and part.upper is None and _each(part.step)
     sides = [{code(n.body), code(n.orelse)} for n in stmt.nodes if type(n) is cst.IfExp]
-    return any({text, code(node)} == side for side in sides)
+    return any({text, code(node)} == side for side in sides) or _or_whole(node, stmt)
+
+
+def _or_whole(node: cst.Subscript, stmt: Stmt) -> bool:
+    """`if deep: r = outputs`, `else: r = outputs[0]`: the condition decides."""
+    around = next(stmt.ancestors(), None)
+    if around is None or type(around.node) is not cst.If or getattr(stmt.node, "value", None) is not node:
+        return False
+    others = [s for block in around.blocks if block is not stmt.block for s in block.stmts]
+    return any(s.defs == stmt.defs and code(getattr(s.node, "value", None) or s.node) == code(node.value) for s in others)
 
 
 def _each(step: cst.BaseExpression | None) -> bool:
