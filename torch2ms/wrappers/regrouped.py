@@ -98,11 +98,18 @@ def _constructor(stmt: Stmt, module: ModuleInfo) -> cst.Call | None:
     call = stmt.node.value if isinstance(stmt.node, cst.Assign) and len(stmt.node.targets) == 1 else None
     if not isinstance(call, cst.Call) or not call.args or call.args[0].star:
         return None
-    made = module.value(call).kind == "optimizer" and module.value(call.func).name.startswith("torch.optim.")
+    named = module.value(call.func).name.startswith("torch.optim.") or _looked_up(call.func, module)
+    made = module.value(call).kind == "optimizer" and named
     keyword, given = call.args[0].keyword, module.value(call.args[0].value)
     listed = given.kind == "list" and given.name in ("of param", "of tensor") or _gathered(call.args[0].value)
     one = given.kind in ("params", "tensor", "param") or listed
     return call if made and one and (keyword is None or keyword.value == "params") else None
+
+
+def _looked_up(func: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`getattr(optim, name, optim.Adam)`"""
+    given = func.args[0].value if isinstance(func, cst.Call) and dotted(func.func) == "getattr" and func.args else None
+    return given is not None and module.value(given).name == "torch.optim"
 
 
 def _gathered(node: cst.BaseExpression) -> bool:

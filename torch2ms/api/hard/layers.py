@@ -83,7 +83,9 @@ def conv(use: Use) -> Choice:
     kind = use.kind("padding") if use.value("padding") is UNKNOWN else ""  # of what callers give, perhaps
     named = kind in ("unknown", "int") and isinstance(use.node("padding"), cst.Name)
     worded = kind == "str" or named and use.asks("padding_words")
-    if _either_size(use) or worded:
+    called = isinstance(use.node("padding"), cst.Call) and kind in ("unknown", "tuple", "list")
+    computed = called and _is_number(use, "padding") is None
+    if _either_size(use) or worded or computed:  # `autopad(k)` gives a number, or one for each dimension
         return Choice(_CONV_OF_TORCH.format(cell=cell))
     pad, assume, uses = _conv_padding(use)
     if pad is None:

@@ -209,6 +209,10 @@ def _batch(stmt: Stmt, writer: Writer) -> bool:
     """A loop over a loader, which makes the batches of its own, binds it."""
     node = stmt.node
     given = node.iter if isinstance(node, cst.For) else None
+    if isinstance(given, cst.Name):  # `bar = tqdm(loader)`
+        made = [s.node for s in writer.scope.body.walk() if given.value in s.defs]
+        only = made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else None
+        given = only if isinstance(only, cst.Call) else given
     if isinstance(given, cst.Call) and dotted(given.func) in ("enumerate", "tqdm") and given.args:
         given = given.args[0].value
     return given is not None and writer.module.value(given).kind == "loader"

@@ -149,23 +149,34 @@ class _Order:
         yield from (
             t.stmt
             for t in self.switches(make.scope, make.module)
-            if t.flag is not False and t.stmt.number in used and _concerns(t, make)
+            if t.flag is not False and t.stmt.number in used and t.stmt is not make.stmt and _concerns(t, make)
         )
         if id(make.scope) in asked or not make.scope.is_function or not _left_behind(make):
             return
         asked.add(id(make.scope))
         if make.scope.cls is not None and root(make.place) == "self":
-            yield from self._in_methods(make)
+            yield from self._in_methods(make, asked)
         for there in self._calls(make):
             yield from self.thawed_after(there, asked)
 
-    def _in_methods(self, make: Make) -> Iterator[Stmt]:
-        """... in the other methods of the object that has it, but for those that are done with before."""
+    def _in_methods(self, make: Make, asked: set[int]) -> Iterator[Stmt]:
+        """... in the other methods of the object that has it, but for those that are done with before, or make it."""
         before = {name_called(c) for s in make.scope.body.walk() if _early(s, make.stmt) for c in s.calls}
+        before |= self._above(make.scope)  # these are asked by what they call
         for scope, module in self.scopes:
-            if scope.cls is make.scope.cls and scope is not make.scope and scope.name not in before | {"__init__"}:
+            if scope.cls is make.scope.cls and id(scope) not in asked and scope.name not in before | {"__init__"}:
                 there = replace(make, scope=scope, module=module)
                 yield from (t.stmt for t in self.switches(scope, module) if t.flag is not False and _concerns(t, there))
+
+    def _above(self, scope: Scope) -> set[str]:
+        """The names of the functions that call one, directly or by others."""
+        found, waiting = set[str](), [called_as(scope)]
+        while waiting:
+            callings = self.calling.get(waiting.pop(), ())
+            new = {called_as(caller) for caller, _, _ in callings if caller.is_function} - found
+            found |= new
+            waiting += new
+        return found
 
     def _calls(self, make: Make) -> Iterator[Make]:
         """The statements that call the function; of what they give it, and get, the optimizer holds something."""
