@@ -113,7 +113,8 @@ def _or_whole(node: cst.Subscript, stmt: Stmt) -> bool:
     if around is None or type(around.node) is not cst.If or getattr(stmt.node, "value", None) is not node:
         return False
     others = [s for block in around.blocks if block is not stmt.block for s in block.stmts]
-    return any(s.defs == stmt.defs and code(getattr(s.node, "value", None) or s.node) == code(node.value) for s in others)
+    values = [getattr(s.node, "value", None) for s in others if s.defs == stmt.defs]
+    return any(value is not None and code(value) == code(node.value) for value in values)
 
 
 def _each(step: cst.BaseExpression | None) -> bool:

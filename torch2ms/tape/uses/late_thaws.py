@@ -143,8 +143,11 @@ class _Order:
         asked.add(id(make.scope))
         return any(self.frozen_before(there, asked) for there in self._calls(make))
 
-    def thawed_after(self, make: Make, asked: set[int]) -> Iterator[Stmt]:
-        """The statements that may thaw what it holds while it is there to step."""
+    def thawed_after(self, make: Make, asked: set[object]) -> Iterator[Stmt]:
+        """The statements that may thaw what it holds while it is there to step.
+
+        `asked`: functions, by id, and the names of those that are done with before.
+        """
         used = _used(make)
         yield from (
             t.stmt
@@ -159,12 +162,12 @@ class _Order:
         for there in self._calls(make):
             yield from self.thawed_after(there, asked)
 
-    def _in_methods(self, make: Make, asked: set[int]) -> Iterator[Stmt]:
+    def _in_methods(self, make: Make, asked: set[object]) -> Iterator[Stmt]:
         """... in the other methods of the object that has it, but for those that are done with before, or make it."""
-        before = {name_called(c) for s in make.scope.body.walk() if _early(s, make.stmt) for c in s.calls}
-        before |= self._above(make.scope)  # these are asked by what they call
+        asked |= {name_called(c) for s in make.scope.body.walk() if _early(s, make.stmt) for c in s.calls}
+        asked |= self._above(make.scope)  # these are asked by what they call
         for scope, module in self.scopes:
-            if scope.cls is make.scope.cls and id(scope) not in asked and scope.name not in before | {"__init__"}:
+            if scope.cls is make.scope.cls and not asked & {id(scope), scope.name} and scope.name != "__init__":
                 there = replace(make, scope=scope, module=module)
                 yield from (t.stmt for t in self.switches(scope, module) if t.flag is not False and _concerns(t, there))
 
