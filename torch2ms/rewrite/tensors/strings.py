@@ -202,6 +202,10 @@ def holds_tensors(arg: cst.Arg, work: Translation) -> bool:
 def formats_badly(node: cst.BaseExpression, work: Translation) -> bool:
     """Whether a format specification may meet a tensor."""
     value = work.module.value(node)
+    if value.kind == "unknown" and isinstance(node, cst.Name) and work.stmt is not None:
+        calls = (c for s in work.stmt.block.scope.body.walk() for c in s.calls)
+        if any(dotted(c.func) in (f"{node.value}.item", f"{node.value}.detach") for c in calls):
+            return True  # the program asks for its number itself
     return value.kind == "tensor" or value.name == EITHER
 
 
