@@ -33,7 +33,7 @@ def held(outcome: Outcome, original: cst.Call, stmt: Stmt | None, module: Module
         return outcome
     if any(a.keyword and a.keyword.value == "name" for a in node.args):
         return outcome
-    if name := _inside(stmt, original) or _of_each(stmt, original, module):
+    if name := _inside(stmt, original) or _of_each(stmt, module):
         tight = cst.SimpleWhitespace("")
         equal = cst.AssignEqual(whitespace_before=tight, whitespace_after=tight)
         named = cst.Arg(cst.parse_expression(name), keyword=cst.Name("name"), equal=equal)
@@ -65,11 +65,16 @@ def _inside(stmt: Stmt, call: cst.Call) -> str:
     return repr(".".join(parts)) if isinstance(target, cst.Name) and len(parts) > 1 else ""
 
 
-def _of_each(stmt: Stmt, call: cst.Call, module: ModuleInfo) -> str:
+def _of_each(stmt: Stmt, module: ModuleInfo) -> str:
     """`conv.weight.name` for `conv.weight = nn.Parameter(...)` of each layer of a loop, or that callers give."""
     node = stmt.node
-    target = node.targets[0].target if isinstance(node, cst.Assign) and node.value is call else None
-    if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name):
+    made = node.value if isinstance(node, cst.Assign) else None
+    if not isinstance(node, cst.Assign) or not isinstance(made, cst.Call) or len(node.targets) != 1:
+        return ""
+    target = node.targets[0].target
+    if module.value(made.func).name != "torch.nn.Parameter" or not isinstance(target, cst.Attribute):
+        return ""
+    if not isinstance(target.value, cst.Name):
         return ""
     layer, attr, scope = target.value.value, target.attr.value, stmt.block.scope
     if attr not in ("weight", "bias") or not module.value(target.value).name.startswith(NAMED):
