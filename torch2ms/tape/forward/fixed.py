@@ -48,7 +48,7 @@ def _items(
             if type(node) is cst.Subscript and not moving(node) and not _all_of_it(node, stmt):
                 if places := _behind(module.value(node.value), lists):
                     item, value = _item(node.slice[0].slice), module.value(node.value)
-                    known = bool(value.items) and _known(node.value, item, stmts, module, project)
+                    known = bool(value.items) and _known(node.value, item, places, stmts, module, project)
                     if not known and not _container(value, item):
                         yield code(node.value), item, places
         if isinstance(stmt.node, cst.Assign) and isinstance(target := stmt.node.targets[0].target, cst.Tuple):
@@ -58,15 +58,18 @@ def _items(
                     names = [dotted(e.value) for e in element.elements]
                     taken = [number for number, name in enumerate(names) if name in used]
                     every = len(taken) == len(names)
-                    if not every and not carried_along(stmt.node.value, [*taken], module, project):
+                    if not every and not carried_along(stmt.node.value, [*taken], places, module, project):
                         yield from ((code(element), n, places) for n in taken if not _container(value, n))
 
 
-def _known(holder: cst.BaseExpression, item: object, stmts: list[Stmt], module: ModuleInfo, project: Project) -> bool:
+def _known(
+    holder: cst.BaseExpression, item: object, places: frozenset[str], stmts: list[Stmt], module: ModuleInfo,
+    project: Project,
+) -> bool:  # fmt: skip
     """`model(x)["loss"]`, which depends on all that the others do, as far as it is seen what returns them."""
     made = [s.node.value for s in stmts if isinstance(s.node, cst.Assign) and dotted(s.node.targets[0].target) in s.defs
             and dotted(s.node.targets[0].target) == dotted(holder)]  # fmt: skip
-    return carried_along(made[-1] if made else holder, [item], module, project) is not False
+    return carried_along(made[-1] if made else holder, [item], places, module, project) is not False
 
 
 def _item(part: cst.BaseSlice) -> object:
