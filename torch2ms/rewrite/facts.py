@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -284,6 +285,13 @@ class ModuleFacts(Facts):
         """A module runs a list of its layers, None where that is not seen."""
         return is_sequential(self.module.value(node), self.module, self.project)
 
+    def whole(self, node: cst.BaseExpression) -> bool:
+        """`0`, or a name that is given such a number somewhere: `dropout=0`, `"dropout": 0`."""
+        name = constant(node.slice[0].slice.value) if _keyed(node) else dotted(node).rpartition(".")[2]
+        if not isinstance(name, str) or not name.isidentifier():
+            return isinstance(constant(node), int)
+        return self.project.says(re.compile(rf"\b{name}\b[\"']?\s*(?::(?! *\d)[^=,)\n]+)?[=:]\s*[01]\b(?!\.)"))
+
     def looked_up(self, name: object) -> bool:
         """The project asks for layers by their names, of which this is one where it is seen."""
         asked = isinstance(name, str) and name.isidentifier() and self.project.says(re.compile(rf"\.{name}\b"))
@@ -407,6 +415,10 @@ class ModuleFacts(Facts):
 
     def surely_varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)
+
+
+def _keyed(node: cst.CSTNode) -> TypeGuard[cst.Subscript]:
+    return type(node) is cst.Subscript and type(node.slice[0].slice) is cst.Index
 
 
 def _may_be_none(node: cst.BaseExpression) -> bool:

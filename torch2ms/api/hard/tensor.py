@@ -116,7 +116,7 @@ def typed(use: Use) -> Choice:
     if kind != "tensor" and _SIZE.search(use.text("data").rpartition(".")[2]):
         return Choice(f"ops.zeros({{data}}{element})", assume=f"{use.text('data')} is a size, not data")
     if kind == "unknown" and use.simple("data"):
-        return Choice(f"({_SIZED.format(element)} else {made})")
+        return Choice(f"{_SIZED.format(element)} else {made}")
     return Choice(made, assume="the argument is data, not a size")
 
 
