@@ -39,7 +39,8 @@ OF_CELLS = {
     "eval": "set_train",
 }  # what MindSpore has for methods of torch.nn.Module whose names a cell does not know
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
-OF_TENSORS = ("detach", "backward", "requires_grad", "grad_fn", "is_cuda", "element_size", "cpu")  # what programs know a tensor by
+# what programs know a tensor by
+OF_TENSORS = ("detach", "backward", "requires_grad", "grad_fn", "is_cuda", "element_size", "cpu")
 
 
 def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
@@ -66,8 +67,8 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
         return cst.Call(cst.Name("isinstance"), [updated.args[0], updated.args[1].with_changes(value=kind)])
     if owner.kind == "module" and not owner.name and name not in OF_CELLS and not _of_the_project(name, work):
         return _of_any_layer(name, updated, work)
-    if name in OF_CELLS and (renamed := _of_cells(name, owner, updated, work)) is not None:
-        return renamed
+    if name in OF_CELLS and (answer := _of_cells(name, owner, updated, work)) is not None:
+        return answer
     rule = work.rules.find(f"{owner.name}.{name}") if owner.kind == "module" else None
     if rule is None or not rule.attribute:
         return None

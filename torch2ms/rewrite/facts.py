@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -287,7 +286,8 @@ class ModuleFacts(Facts):
 
     def whole(self, node: cst.BaseExpression) -> bool:
         """`0`, or a name that is given such a number somewhere: `dropout=0`, `"dropout": 0`."""
-        name = constant(node.slice[0].slice.value) if _keyed(node) else dotted(node).rpartition(".")[2]
+        key = node.slice[0].slice if type(node) is cst.Subscript else None
+        name = constant(key.value) if type(key) is cst.Index else dotted(node).rpartition(".")[2]
         if not isinstance(name, str) or not name.isidentifier():
             return isinstance(constant(node), int)
         return self.project.says(re.compile(rf"\b{name}\b[\"']?\s*(?::(?! *\d)[^=,)\n]+)?[=:]\s*[01]\b(?!\.)"))
@@ -415,10 +415,6 @@ class ModuleFacts(Facts):
 
     def surely_varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)
-
-
-def _keyed(node: cst.CSTNode) -> TypeGuard[cst.Subscript]:
-    return type(node) is cst.Subscript and type(node.slice[0].slice) is cst.Index
 
 
 def _may_be_none(node: cst.BaseExpression) -> bool:

@@ -100,7 +100,8 @@ def typed(use: Use) -> Choice:
     if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
         return Choice(f"ops.zeros({{data}}{element})")
     if use.short == "Tensor" and _either(use):
-        sized = "" if kind == "tensor" else f"{_SIZED.format(element)} else "
+        named = kind == "tensor" and isinstance(use.node("data"), cst.Name)  # other places are settings as often
+        sized = "" if named else f"{_SIZED.format(element)} else "
         return Choice("({data} if isinstance({data}, ms.Tensor) else " + sized + "ms.tensor({data}, dtype=ms.float32))")
     if kind == "tensor" and use.short == "Tensor":
         return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")

@@ -62,7 +62,8 @@ def of_unseen_class(
     if name in SIZES and _perhaps_one_dimension(receiver, original.value, work):
         work.notes.needs.add("size_of")
         work.tell("T2M505", f"Module.{name}", "MindSpore's convolutions of one dimension are two-dimensional inside")
-        return cst.Call(cst.Name(work.alias("size_of")), [cst.Arg(updated.value), cst.Arg(cst.SimpleString(repr(name)))])
+        asked = cst.Arg(cst.SimpleString(repr(name)))
+        return cst.Call(cst.Name(work.alias("size_of")), [cst.Arg(updated.value), asked])
     if not _any_kind(receiver, name, work, unseen=_is_part(original.value, work)):
         return updated
     work.notes.needs.add(OF[name])

@@ -47,8 +47,9 @@ def _items(
     for stmt in stmts:
         stored = {id(t.target) for t in stmt.node.targets} if isinstance(stmt.node, cst.Assign) else ()
         for node in stmt.nodes if not stmt.blocks else ():
-            read = type(node) is cst.Subscript and id(node) not in stored
-            if read and not moving(node) and not _all_of_it(node, stmt):
+            if type(node) is not cst.Subscript or id(node) in stored:
+                continue
+            if not moving(node) and not _all_of_it(node, stmt):
                 if places := _behind(module.value(node.value), lists):
                     item, value = _item(node.slice[0].slice), module.value(node.value)
                     known = bool(value.items) and _known(node.value, item, places, stmts, module, project)
