@@ -121,6 +121,12 @@ def weight_of(layer):
     return next(getattr(layer, name) for name in ("weight", "gamma", "embedding_table") if hasattr(layer, name))
 
 
+def size_of(layer, name):
+    """A size of a layer as torch has it: MindSpore's convolutions of one dimension are two-dimensional inside."""
+    sizes = getattr(layer, name)
+    return sizes[1:] if isinstance(layer, (nn.Conv1d, nn.Conv1dTranspose)) else sizes
+
+
 def bias_of(layer):
     """The bias of a layer, whatever MindSpore calls it."""
     return layer.bias if hasattr(layer, "bias") else layer.beta

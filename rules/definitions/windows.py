@@ -55,6 +55,20 @@ def scatter_reduce(x, dim, index, src, reduce, include_self=True):
     return scattered(x.reshape(-1), places, src.reshape(-1).astype(x.dtype), reduce, include_self).reshape(x.shape)
 
 
+def scattered_product(x, places, src):
+    """`x` times the values that belong to each place; the gradient of each is the product of the others."""
+    held, given = ops.stop_gradient(x), ops.stop_gradient(src)
+    plain, factors = (ops.where(value == 0, ops.ones_like(value), value) for value in (held, given))
+    product = ops.tensor_scatter_mul(plain, places, factors)
+    zeros = ops.tensor_scatter_add((held == 0).astype(x.dtype), places, (given == 0).astype(x.dtype))
+    at = places.reshape(-1)
+    alone, each_alone = zeros == (held == 0).astype(x.dtype), zeros[at] == (given == 0).astype(x.dtype)
+    slope = ops.where(alone, product / plain, ops.zeros_like(product))
+    slopes = ops.where(each_alone, product[at] / factors, ops.zeros_like(given))
+    value = ops.where(zeros == 0, product, ops.zeros_like(product)) + slope * (x - held)
+    return ops.tensor_scatter_add(value, places, slopes * (src - given))
+
+
 def scattered(x, places, src, reduce, include_self):
     count = ops.tensor_scatter_add(ops.zeros_like(x), places, ops.ones_like(src))
     if reduce in ("sum", "mean"):
@@ -66,7 +80,7 @@ def scattered(x, places, src, reduce, include_self):
         return total / count if x.is_floating_point() else ops.floor_divide(total, count)
     if reduce == "prod":
         kept = x if include_self else ops.where(count > 0, ops.ones_like(x), x)
-        return ops.tensor_scatter_mul(kept, places, src)
+        return scattered_product(kept, places, src)
     return extreme(x, places, src, count, reduce, include_self)
 
 

@@ -8,7 +8,7 @@ from torch2ms.analysis.chains import base, is_change
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN
 
@@ -20,7 +20,11 @@ VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze",
          "tensor_split", "as_tensor", "asarray", "from_numpy", "view_as_real", "view_as_complex", "T", "mT", "real",
          "imag"}  # fmt: skip
 
-
+RESHAPING = {"squeeze", "unsqueeze", "view", "reshape", "transpose", "permute", "flatten", "contiguous"}
+COMPUTING = {"clone", "matmul", "bmm", "mm", "einsum", "addmm", "baddbmm", "cat", "stack", "softmax", "log_softmax",
+             "sigmoid", "tanh", "exp", "log", "sum", "mean", "mul", "add", "sub", "div", "pow", "sqrt", "masked_fill",
+             "where", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like",
+             "rand", "randn"}  # fmt: skip; tensors of their own, always
 CONTAINERS = ("list", "tuple", "dict")
 
 
@@ -50,10 +54,11 @@ def _computes(node: cst.Assign, name: str) -> bool:
     """`x = x * mask`, `x = x.clone()`: whatever the tensor was made of, it is another one."""
     if len(node.targets) != 1 or dotted(node.targets[0].target) != name:
         return False
-    called = node.value.func if isinstance(node.value, cst.Call) else None
-    cloned = isinstance(called, cst.Attribute) and called.attr.value == "clone"
-    number = isinstance(constant(node.value), int | float)
-    return number or cloned or isinstance(node.value, cst.BinaryOperation)
+    value = node.value
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in RESHAPING:
+        value = value.func.value  # another shape of what is computed
+    computed = isinstance(value, cst.Call) and name_called(value) in COMPUTING and root(dotted(value.func)) != "self"
+    return computed or isinstance(value, cst.BinaryOperation) or isinstance(constant(value), int | float)
 
 
 def shared(name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None = None, since: int = 0) -> bool:
@@ -79,9 +84,12 @@ def _makes(stmt: Stmt, name: str) -> bool:
 
 
 def changes_itself(node: cst.CSTNode, name: str) -> bool:
-    """`x = x.mul_(2)`, `x = x.t().reshape(3, -1)`: what had the name has it still, in another shape perhaps."""
+    """`x = x.mul_(2)`, `x = x.t().reshape(3, -1)`, `x = x[:, 1:]`: what had the name has it still, in another shape
+    perhaps, or without a rest that nothing names any more."""
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
         return False
+    if isinstance(node.value, cst.Subscript):
+        return dotted(node.value.value) == name
     if is_change(node.value):
         return dotted(base(node.value)) == name
     return isinstance(node.value, cst.Call) and shows(node.value) == {name}

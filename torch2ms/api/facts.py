@@ -52,6 +52,10 @@ class Facts:
         """Whether the kind of an expression is a guess."""
         return False
 
+    def whole(self, node: cst.BaseExpression) -> bool:
+        """Whether a number may be an integer where torch has a share: `dropout=0`."""
+        return False
+
     def untyped(self, node: cst.BaseExpression) -> bool:
         """Whether an element type may be None."""
         return False
@@ -177,6 +181,7 @@ _QUESTIONS = (
     "varied",
     "guessed",
     "simple",
+    "whole",
     "fresh",
     "asks",
 )
@@ -296,6 +301,11 @@ class Use:
         """True where the kind of an argument is a guess from its name or use."""
         node = self.node(name)
         return node is not None and self.facts.guessed(node)
+
+    def whole(self, name: str) -> bool:
+        """True where an argument may be an integer, by what the program writes for its name."""
+        node = self.node(name)
+        return node is not None and self.facts.whole(node)
 
     def untyped(self, name: str) -> bool:
         """True where an argument is an element type that may be None."""

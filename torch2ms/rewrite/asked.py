@@ -8,7 +8,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.syntax.names import dotted, is_foreign
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.tensors.attributes import runs
@@ -25,8 +26,21 @@ OTHERWISE = (
     "running_mean",
     "running_var",
 )  # other layers of MindSpore have these than of torch, or none
+OF_CELLS = {
+    "parameters": "trainable_params",
+    "named_parameters": "parameters_and_names",
+    "buffers": "untrainable_params",
+    "named_buffers": "parameters_and_names",
+    "children": "cells",
+    "named_children": "name_cells",
+    "modules": "cells_and_names",
+    "named_modules": "cells_and_names",
+    "train": "set_train",
+    "eval": "set_train",
+}  # what MindSpore has for methods of torch.nn.Module whose names a cell does not know
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
-OF_TENSORS = ("detach", "backward", "grad_fn", "is_cuda", "element_size", "cpu")  # what programs know a tensor by
+# what programs know a tensor by
+OF_TENSORS = ("detach", "backward", "requires_grad", "grad_fn", "is_cuda", "element_size", "cpu")
 
 
 def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
@@ -51,8 +65,10 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
         work.notes.findings.append(Finding("T2M601", tier, f"hasattr(x, {name!r})", why))
         kind = cst.Attribute(cst.Name(work.alias("ms")), cst.Name("Tensor"))
         return cst.Call(cst.Name("isinstance"), [updated.args[0], updated.args[1].with_changes(value=kind)])
-    if owner.kind == "module" and not owner.name and not _of_the_project(name, work):
+    if owner.kind == "module" and not owner.name and name not in OF_CELLS and not _of_the_project(name, work):
         return _of_any_layer(name, updated, work)
+    if name in OF_CELLS and (answer := _of_cells(name, owner, updated, work)) is not None:
+        return answer
     rule = work.rules.find(f"{owner.name}.{name}") if owner.kind == "module" else None
     if rule is None or not rule.attribute:
         return None
@@ -72,6 +88,19 @@ def _construct(original: cst.Call, updated: cst.Call, work: Translation) -> cst.
     work.tell("T2M601", "Module.forward", "construct, which cells call")
     owner, name, *rest = updated.args
     return updated.with_changes(args=[owner, name.with_changes(value=cst.SimpleString('"construct"')), *rest])
+
+
+def _of_cells(name: str, owner: Value, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`hasattr(x, "children")`: whether it is a layer, of which a cell tells by another name."""
+    if owner.kind not in ("module", "unknown") or owner.kind == "unknown" and name in ("train", "eval"):
+        return None  # of what is not seen, much can be trained
+    work.tell("T2M505", f"hasattr(layer, {name!r})", f"MindSpore calls it {OF_CELLS[name]}")
+    classes = (cls for m in work.project.modules.values() for cls in m.classes.values())
+    if owner.kind == "unknown" and any(name in cls.methods for cls in classes if cls.kind != "module"):
+        asked = f"any(hasattr({code(updated.args[0].value)}, name) for name in {(name, OF_CELLS[name])})"
+        return cst.parse_expression(asked)
+    renamed = updated.args[1].with_changes(value=cst.SimpleString(f'"{OF_CELLS[name]}"'))
+    return updated.with_changes(args=[updated.args[0], renamed])
 
 
 def _of_the_project(name: str, work: Translation) -> bool:

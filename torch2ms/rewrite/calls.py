@@ -125,7 +125,8 @@ class MethodCalls:
             return cst.parse_expression(f"{self.work.alias('math')}.prod({code(updated.func.value)})")
         if receiver.kind == "builtin_super":
             return self.of_super(name, original, updated)
-        if receiver.likely and name in ("train", "eval") and receiver.kind in ("tensor", "lossfn"):
+        modes = receiver.likely and name in ("train", "eval") and receiver.kind in ("tensor", "lossfn")
+        if modes or receiver.kind in ("tensor", "param") and (name in NAMED or name in ("parameters", "buffers")):
             return self.of_unknown(name, original, updated)  # no tensor has them
         if receiver.kind in ("tensor", "param"):
             return methods.method(name, receiver, original, updated, self.work, self.where)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from torch2ms.rewrite.emit import Emitter
 
 COMPILERS = {
-    f"torch.{name}" for name in ("compile", "jit.script", "jit.script_method", "jit.ignore", "jit.unused", "jit.export")
+    "torch.compile",
+    *(f"torch.jit.{name}" for name in ("script", "script_method", "ignore", "unused", "export")),
+    *(f"torch.jit.{name}" for name in ("_overload", "_overload_method")),
 }  # decorators that a function works without
 # what torch calls itself where states are saved and loaded
 STATE_METHODS = ("get_extra_state", "set_extra_state", "_load_from_state_dict", "_save_to_state_dict")

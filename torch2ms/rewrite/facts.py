@@ -284,6 +284,14 @@ class ModuleFacts(Facts):
         """A module runs a list of its layers, None where that is not seen."""
         return is_sequential(self.module.value(node), self.module, self.project)
 
+    def whole(self, node: cst.BaseExpression) -> bool:
+        """`0`, or a name that is given such a number somewhere: `dropout=0`, `"dropout": 0`."""
+        key = node.slice[0].slice if type(node) is cst.Subscript else None
+        name = constant(key.value) if type(key) is cst.Index else dotted(node).rpartition(".")[2]
+        if not isinstance(name, str) or not name.isidentifier():
+            return isinstance(constant(node), int)
+        return self.project.says(re.compile(rf"\b{name}\b[\"']?\s*(?::(?! *\d)[^=,)\n]+)?[=:]\s*[01]\b(?!\.)"))
+
     def looked_up(self, name: object) -> bool:
         """The project asks for layers by their names, of which this is one where it is seen."""
         asked = isinstance(name, str) and name.isidentifier() and self.project.says(re.compile(rf"\.{name}\b"))

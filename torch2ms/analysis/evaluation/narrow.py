@@ -47,6 +47,8 @@ def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
     if len({family(c) for c in classes}) > 1 or len(classes) > 1 and not (layer or classes[0] in KINDS):
         return {}
     kind = KINDS.get(classes[0]) or ("module" if layer or _is_network(classes[0], ev) else "")
+    if kind == "tensor" and held.kind == "module":  # `reset(net)`, which calls itself for the weights of the network
+        return {place: Value("param", deps=held.deps, place=held.place or place, leaf=True)}
     if held.kind not in ("unknown", *CONTAINERS, kind) or not kind or (held.kind == kind and held.name):
         return {}
     name = classes[0] if kind == "module" and classes[0] not in KINDS else ""

@@ -43,6 +43,14 @@ TENSOR_METHODS = {
     "amax", "amin", "aminmax", "baddbmm", "addbmm", "addmv", "addcmul", "addcdiv", "mv", "lerp", "movedim", "logaddexp",
     "unique_consecutive", "take_along_dim", "logit", "erfinv", "addr", "rot90", "nansum", "nanmean",
     "scatter_add_", "bernoulli_", "exponential_", "relu_", "sigmoid_", "tanh_", "floor_", "round_", "reciprocal_",
+    "new_full", "new_empty", "new_empty_strided", "scatter_reduce_", "index_reduce", "index_reduce_", "random_",
+    "log_normal_", "geometric_", "cauchy_", "nan_to_num", "nan_to_num_", "addmm_", "addbmm_", "baddbmm_", "ceil_",
+    "clip_", "cos_", "sin_", "cumsum_", "cumprod_", "erfinv_", "expm1", "expm1_", "log1p", "log1p_", "erfc", "fmod_",
+    "remainder_", "floor_divide_", "true_divide_", "multiply_", "divide_", "subtract_", "negative_", "square_", "sign_",
+    "transpose_", "t_", "tril_", "triu_", "trunc_", "xlogy_", "eq_", "ne_", "gt_", "ge_", "lt_", "le_", "logical_and",
+    "logical_or", "logical_xor", "logical_not_", "logical_and_", "logical_or_", "reshape_as", "select_scatter",
+    "slice_scatter", "diagonal_scatter", "sum_to_size", "tensor_split", "logdet", "cummax", "cummin", "reciprocal",
+    "broadcast_to",
 }  # fmt: skip
 MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well
 WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood

@@ -48,10 +48,17 @@ def _note_name(name: str, value: cst.BaseExpression, stmt: Stmt) -> None:
             whole = whole.func.value
         else:
             break
-    shown = stmt.block.scope.shown
+    shown, held = stmt.block.scope.shown, stmt.block.scope.held
+    if whole is not value and type(whole) is cst.Name and whole.value == name:  # `whole = x; x = x[1:]`
+        if name in held:
+            shown[name] = held[name]
+        return
     shown.pop(name, None)
-    if whole is not value and type(whole) is cst.Name and whole.value != name:
+    held.pop(name, None)
+    if whole is not value and type(whole) is cst.Name:
         shown[name] = whole.value
+    parts = [e.value for e in value.elements] if type(value) is cst.List or type(value) is cst.Tuple else [value]
+    held.update({part.value: name for part in parts if type(part) is cst.Name})
 
 
 def taken(target: cst.BaseExpression, iterated: cst.BaseExpression, name: str) -> cst.BaseExpression | None:

@@ -146,6 +146,7 @@ class Scope:
     transparent: dict[int, int] = field(default_factory=dict)  # id of a `with` that was dissolved -> its line
     off: bool = False  # its definition is left as it is
     shown: dict[str, str] = field(default_factory=dict)  # a name for a part of a tensor -> the tensor, as far as read
+    held: dict[str, str] = field(default_factory=dict)  # a name -> another for the same tensor, or a list with it
 
     twins: bool = False  # a container has two names in it
     is_function: bool = field(init=False)

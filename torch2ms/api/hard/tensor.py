@@ -27,6 +27,7 @@ _SIZE = re.compile(
     r"features|channels|size|dim|num_|_num|units|width|heads|d_model|epochs$|steps$|iters$|length$|count$|"
     r"^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
 )
+_SIZED = "ops.zeros({{data}}{}) if isinstance({{data}}, int)"  # what nobody knows may be a number, which is a size
 _TOTAL = re.compile(r"(?:np|numpy)\.(?:sum|prod)\((?!.*axis)[\w.]+\)$")
 _DEVICES = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|ipu|xla|meta|mtia|musa|mlu|maia|vulkan|privateuseone|gpu)\b")
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
@@ -99,7 +100,9 @@ def typed(use: Use) -> Choice:
     if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
         return Choice(f"ops.zeros({{data}}{element})")
     if use.short == "Tensor" and _either(use):
-        return Choice("({data} if isinstance({data}, ms.Tensor) else ms.tensor({data}, dtype=ms.float32))")
+        named = kind == "tensor" and isinstance(use.node("data"), cst.Name)  # other places are settings as often
+        sized = "" if named else f"{_SIZED.format(element)} else "
+        return Choice("({data} if isinstance({data}, ms.Tensor) else " + sized + "ms.tensor({data}, dtype=ms.float32))")
     if kind == "tensor" and use.short == "Tensor":
         return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")
     if kind == "size":
@@ -113,6 +116,8 @@ def typed(use: Use) -> Choice:
         return Choice(made)
     if kind != "tensor" and _SIZE.search(use.text("data").rpartition(".")[2]):
         return Choice(f"ops.zeros({{data}}{element})", assume=f"{use.text('data')} is a size, not data")
+    if kind == "unknown" and use.simple("data"):
+        return Choice(f"{_SIZED.format(element)} else {made}")
     return Choice(made, assume="the argument is data, not a size")
 
 

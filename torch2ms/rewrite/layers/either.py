@@ -18,6 +18,8 @@ from torch2ms.rewrite.translation import Translation
 
 NAMES = {"weight": ("weight", "gamma", "embedding_table"), "bias": ("bias", "beta")}
 OF = {"weight": "weight_of", "bias": "bias_of"}
+SIZES = ("kernel_size", "stride", "dilation")
+ONE_DIMENSION = re.compile(r"Conv(Transpose)?1d")
 WHY = "layers of MindSpore have it under several names"
 
 
@@ -57,11 +59,25 @@ def of_unseen_class(
 ) -> cst.BaseExpression:
     """`block.bn2.weight` of a layer whose class a caller has picked: its weight, whatever MindSpore calls it."""
     name = original.attr.value
+    if name in SIZES and _perhaps_one_dimension(receiver, original.value, work):
+        work.notes.needs.add("size_of")
+        work.tell("T2M505", f"Module.{name}", "MindSpore's convolutions of one dimension are two-dimensional inside")
+        asked = cst.Arg(cst.SimpleString(repr(name)))
+        return cst.Call(cst.Name(work.alias("size_of")), [cst.Arg(updated.value), asked])
     if not _any_kind(receiver, name, work, unseen=_is_part(original.value, work)):
         return updated
     work.notes.needs.add(OF[name])
     _tell(receiver, name, work)
     return cst.Call(cst.Name(work.alias(OF[name])), [cst.Arg(updated.value)])
+
+
+def _perhaps_one_dimension(receiver: Value, node: cst.BaseExpression, work: Translation) -> bool:
+    """A layer whose class is not seen, told by its calls, of a project with convolutions of one dimension."""
+    if receiver.name or receiver.kind not in ("module", "unknown") or not work.project.says(ONE_DIMENSION):
+        return False
+    stmts = work.stmt.block.scope.body.walk() if work.stmt is not None else ()
+    called = any(code(c.func) == code(node) for s in stmts for c in s.calls)
+    return receiver.kind == "module" or called or _is_part(node, work)
 
 
 def _is_part(node: cst.BaseExpression, work: Translation) -> bool:

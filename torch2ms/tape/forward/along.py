@@ -12,15 +12,18 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.forward.differing import real
 
 
-def carried_along(node: cst.BaseExpression, taken: list[object], module: ModuleInfo, project: Project) -> bool | None:
+def carried_along(
+    node: cst.BaseExpression, taken: list[object], places: frozenset[str], module: ModuleInfo, project: Project
+) -> bool | None:
     """One of those that are taken of what a call returns, written out, depends on all that the others do; None where
-    nothing that has all of them is written out."""
+    nothing that has all of them is written out. It is asked for the layers at these places."""
     info = _called(node, module, project) if isinstance(node, cst.Call) else None
     ends = [(s, _elements(s)) for s in info.scope.body.walk()] if info is not None else []
     fitting = [(s, elements) for s, elements in ends if elements and elements.keys() >= {*taken}]
     if info is None or not fitting:
         return None
-    return all(_all_in_one(s, elements, taken, info, project) for s, elements in fitting)
+    asked = frozenset(part for place in places for part in place.split("."))
+    return all(_all_in_one(s, elements, taken, asked, info, project) for s, elements in fitting)
 
 
 def _elements(stmt: Stmt) -> dict[object, cst.BaseExpression]:
@@ -39,11 +42,12 @@ def _elements(stmt: Stmt) -> dict[object, cst.BaseExpression]:
 
 
 def _all_in_one(
-    end: Stmt, elements: dict[object, cst.BaseExpression], taken: list[object], info: FunctionInfo, project: Project
-) -> bool:
+    end: Stmt, elements: dict[object, cst.BaseExpression], taken: list[object], asked: frozenset[str],
+    info: FunctionInfo, project: Project,
+) -> bool:  # fmt: skip
     depends = {key: real(info.module.value(e)) for key, e in elements.items()}
     every = frozenset().union(*depends.values())
-    return any(depends[key] == every and _uncut(elements[key], end, info, project) for key in taken)
+    return any(depends[key] == every and _uncut(elements[key], end, asked, info, project) for key in taken)
 
 
 def _called(node: cst.Call, module: ModuleInfo, project: Project) -> FunctionInfo | None:
@@ -55,7 +59,9 @@ def _called(node: cst.Call, module: ModuleInfo, project: Project) -> FunctionInf
     return found if isinstance(found, FunctionInfo) else None
 
 
-def _uncut(node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, project: Project) -> bool:
+def _uncut(
+    node: cst.BaseExpression, stmt: Stmt, asked: frozenset[str], info: FunctionInfo, project: Project
+) -> bool:
     """Nothing on the way to an expression goes through a container of results, takes a part that is written out, or
     what the last turn of a loop left of layers that each work for themselves."""
     stmts = list(info.scope.body.walk())
@@ -64,7 +70,7 @@ def _uncut(node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, project: Pr
     while waiting:
         whole, reader = waiting.pop()
         for part in descend(whole):
-            if type(part) is cst.Subscript and _cuts(part, info) or _holds(part, info, project):
+            if type(part) is cst.Subscript and _cuts(part, info) or _holds(part, asked, info, project):
                 return False
             if type(part) is not cst.Name:
                 continue
@@ -90,12 +96,13 @@ def _reaches(made: Stmt, reader: Stmt) -> bool:
     return made.number < reader.number or any(id(a) in loops for a in made.ancestors())
 
 
-def _holds(node: cst.CSTNode, info: FunctionInfo, project: Project) -> bool:
-    """A list, tuple or dict of results, other than the output and the state of a recurrent layer."""
+def _holds(node: cst.CSTNode, asked: frozenset[str], info: FunctionInfo, project: Project) -> bool:
+    """A list, tuple or dict of results of these layers, other than the output and the state of a recurrent layer."""
     if not isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
         return False
     value = info.module.value(node)
-    if value.kind not in ("list", "tuple", "dict") or not real(value):
+    behind = {part for d in real(value) for part in d.split(".")} if value.kind in ("list", "tuple", "dict") else set()
+    if not behind & asked:
         return False
     layer = info.module.value(node.func) if isinstance(node, cst.Call) else None
     return layer is None or layer.kind != "module" or class_of(layer, info.module, project) is not None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Project
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
@@ -34,7 +34,8 @@ def fixed(
     found = list(_items(stmts, module, lists, project)) if project.says(LISTS) else []
     for text, places in dict.fromkeys((text, places) for text, _, places in found):
         taken = [item for other, item, _ in found if other == text]
-        if not all(_whole(place.rpartition(".")[2], taken, project) for place in places):
+        cls = stmts[0].block.scope.cls if text.startswith("self.") else None
+        if not all(_whole(place.rpartition(".")[2], taken, cls, project) for place in places):
             yield text, places
 
 
@@ -44,11 +45,14 @@ def _items(
     """What items are taken of, what each is called, and the lists of layers behind it."""
     yield from _layers(stmts, module)
     for stmt in stmts:
+        stored = {id(t.target) for t in stmt.node.targets} if isinstance(stmt.node, cst.Assign) else ()
         for node in stmt.nodes if not stmt.blocks else ():
-            if type(node) is cst.Subscript and not moving(node) and not _all_of_it(node, stmt):
+            if type(node) is not cst.Subscript or id(node) in stored:
+                continue
+            if not moving(node) and not _all_of_it(node, stmt):
                 if places := _behind(module.value(node.value), lists):
                     item, value = _item(node.slice[0].slice), module.value(node.value)
-                    known = bool(value.items) and _known(node.value, item, stmts, module, project)
+                    known = bool(value.items) and _known(node.value, item, places, stmts, module, project)
                     if not known and not _container(value, item):
                         yield code(node.value), item, places
         if isinstance(stmt.node, cst.Assign) and isinstance(target := stmt.node.targets[0].target, cst.Tuple):
@@ -58,15 +62,18 @@ def _items(
                     names = [dotted(e.value) for e in element.elements]
                     taken = [number for number, name in enumerate(names) if name in used]
                     every = len(taken) == len(names)
-                    if not every and not carried_along(stmt.node.value, [*taken], module, project):
+                    if not every and not carried_along(stmt.node.value, [*taken], places, module, project):
                         yield from ((code(element), n, places) for n in taken if not _container(value, n))
 
 
-def _known(holder: cst.BaseExpression, item: object, stmts: list[Stmt], module: ModuleInfo, project: Project) -> bool:
+def _known(
+    holder: cst.BaseExpression, item: object, places: frozenset[str], stmts: list[Stmt], module: ModuleInfo,
+    project: Project,
+) -> bool:  # fmt: skip
     """`model(x)["loss"]`, which depends on all that the others do, as far as it is seen what returns them."""
     made = [s.node.value for s in stmts if isinstance(s.node, cst.Assign) and dotted(s.node.targets[0].target) in s.defs
             and dotted(s.node.targets[0].target) == dotted(holder)]  # fmt: skip
-    return carried_along(made[-1] if made else holder, [item], module, project) is not False
+    return carried_along(made[-1] if made else holder, [item], places, module, project) is not False
 
 
 def _item(part: cst.BaseSlice) -> object:
@@ -139,11 +146,13 @@ def _behind(value: Value, lists: Lists) -> frozenset[str]:
     return frozenset(d for d in real(value) if lists(d))
 
 
-def _whole(attr: str, items: list[object], project: Project) -> bool:
-    """These items depend on every layer of a list: they are all there are, or the last one of layers in a row."""
+def _whole(attr: str, items: list[object], cls: Scope | None, project: Project) -> bool:
+    """These items depend on every layer of a list: they are all there are, or the last one of layers in a row; the
+    list that the class makes, where it does."""
     made = [(s, m) for m in project.modules.values() if m.has(f".{attr}") for scope in m.scope.walk()
             for s in scope.body.walk()]  # fmt: skip
-    sizes = {_size(s) for s, _ in made if f"self.{attr}" in s.defs}
+    lists = [(s, s.block.scope.cls is cls) for s, _ in made if f"self.{attr}" in s.defs]
+    sizes = {_size(s) for s, own in lists if own or not any(own for _, own in lists)}
     if len(sizes) == 1 and (size := sizes.pop()):
         if {i % size for i in items if isinstance(i, int)} == set(range(size)):
             return True

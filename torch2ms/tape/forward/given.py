@@ -101,6 +101,9 @@ class Given:
         return (self.written[name] == value) is isinstance(asked.operator, cst.Equal)
 
 
+NOT_SEEN = Given()
+
+
 def _there(node: cst.CSTNode) -> str:
     """The name of which a comparison asks whether it is None."""
     if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:

@@ -23,7 +23,7 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, one_item, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
-from torch2ms.tape.forward.given import Given
+from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.results import at_times
@@ -388,17 +388,16 @@ class _Forward:
         prefix = self.prefix(info)
         return {u[len(prefix) :].partition(".")[0] for u in uses if u.startswith(prefix)} & self.parts.keys()
 
-    def run(self, info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> set[str]:
-        """The layers that a method runs, on the way that is taken."""
-        return self.among(info.scope.body.stmts, info, (*around, info), {})[0]
+    def run(self, info: FunctionInfo, around: tuple[FunctionInfo, ...], given: Given = NOT_SEEN) -> set[str]:
+        """The layers that a method runs, on the way that is taken, or that what it is given decides."""
+        return self.among(info.scope.body.stmts, info, (*around, info), {}, given)[0]
 
     def among(
-        self, stmts: list[Stmt], info: FunctionInfo, around: tuple[FunctionInfo, ...], each: dict[str, set[str]]
-    ) -> tuple[set[str], bool]:
+        self, stmts: list[Stmt], info: FunctionInfo, around: tuple[FunctionInfo, ...], each: dict[str, set[str]],
+        given: Given,
+    ) -> tuple[set[str], bool]:  # fmt: skip
         """The layers that run in statements, and whether the function or the turn of a loop ends with them.
-
-        `each` has the names that loops around them give to layers.
-        """
+        `each` has the names that loops around them give to layers."""
         found: set[str] = set()
         for stmt in stmts:
             if not any(is_no_grad(i.item, info.module) for w in stmt.modes for i in w.items):
@@ -412,9 +411,11 @@ class _Forward:
             certain = self.taken is not None and stmt is self.taken[0]
             if certain and self.taken is not None:
                 blocks = [self.taken[1]] if self.taken[1] is not None else []
+            elif given.written and type(stmt.node) is cst.If and (met := given.settled(stmt.node.test)) is not None:
+                blocks, certain = stmt.blocks[:1] if met else stmt.blocks[1:], True
             ends = isinstance(stmt.node, (cst.Return, cst.Raise, cst.Continue, cst.Break))
             for block in blocks:
-                inner, leaves = self.among(block.stmts, info, around, each)
+                inner, leaves = self.among(block.stmts, info, around, each, given)
                 found |= inner
                 ends = ends or certain and leaves
             if ends:
@@ -423,12 +424,12 @@ class _Forward:
 
     def named(self, stmt: Stmt, info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> set[str]:
         """The layers that a statement names, itself or in methods that it calls."""
-        methods = [m for _, m in self.methods(stmt, info) if m not in around]
+        methods = [(c, m) for c, m in self.methods(stmt, info) if m not in around]
         # what its methods use is among the uses of a statement already
         uses = expression_uses(stmt.node, stmt) if methods and not stmt.blocks else stmt.uses
         found = self.direct(uses, info) - _cut(stmt, self.prefix(info))
-        for method in methods:
-            found |= self.run(method, around)
+        for call, method in methods:
+            found |= self.run(method, around, Given().of(call, stmt, method.scope.params, method.scope.node))
         return found
 
     def methods(self, stmt: Stmt, info: FunctionInfo) -> Iterator[tuple[cst.Call, FunctionInfo]]:

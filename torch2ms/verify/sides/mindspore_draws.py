@@ -32,6 +32,7 @@ class MindSporeDraws:
         self.stream = stream
         self.quiet = quiet
         self.loaders = 0
+        self.of_gumbel = False  # ops.gumbel_softmax is running
 
     def install(self) -> None:
         """Patch primitives, initializers, dataset shuffling and the global seed."""
@@ -43,6 +44,7 @@ class MindSporeDraws:
             self._replace(cls, self._dropout)
         self._replace_function("multinomial", self._multinomial)
         self._replace_function("randperm", self._randperm)
+        self._watch_gumbel()
         self._watch_initializers()
         self._watch_shuffles()
         self._keep_python_streams()
@@ -87,10 +89,28 @@ class MindSporeDraws:
         low, high = (self.stream.parameter(event.get(n)) for n in ("low", "high"))
         return (value - low) / (high - low)
 
+    def _watch_gumbel(self) -> None:
+        """torch's gumbel_softmax draws from the exponential distribution, MindSpore's from the uniform one."""
+        original = ops.gumbel_softmax
+
+        @functools.wraps(original)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self.of_gumbel = True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.of_gumbel = False
+
+        ops.gumbel_softmax = watched
+
     def _uniform_real(self, primitive: Any, shape: Any) -> Any:
-        event = self.stream.take(("uniform", "bernoulli"), tuple(shape), "uniform")
+        kinds = ("exponential",) if self.of_gumbel else ("uniform", "bernoulli", "exponential")
+        event = self.stream.take(kinds, tuple(shape), "uniform")
         if event is not None and event["draw"] == "bernoulli":
             return ms.Tensor(self._below_chance(event), ms.float32)
+        if event is not None and event["draw"] == "exponential":  # `-log(u)` of the one, `-log(1 - u)` of the other
+            rest = np.exp(-self.stream.value(event).astype(np.float64) * self.stream.parameter(event.get("rate")))
+            return ms.Tensor(rest if self.of_gumbel else 1 - rest, ms.float32)
         return None if event is None else ms.Tensor(self._standardised(event), ms.float32)
 
     def _below_chance(self, event: dict[str, Any]) -> Array:
