@@ -18,6 +18,7 @@ from torch2ms.rewrite.layers.handed import stand_ins
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.optimizer_classes import mistaken
 from torch2ms.rewrite.recording import asked
 from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.transforms import compiled
@@ -175,6 +176,9 @@ def used(
         if id(original) in where.asked and isinstance(outcome.node, cst.Name) and outcome.node.value == "object":
             todo = "ask for what it can do: hasattr(x, '__getitem__')"
             work.refuse("T2M608", rule.name, "everything is an object", todo)
+            return left
+        exactly = id(original) in where.typed
+        if (exactly or id(original) in where.asked) and mistaken(rule.name, exactly, work):
             return left
         if id(original) in where.asked and rule.name in _BASES:
             work.refuse("T2M608", rule.name, "MindSpore's losses are functions, or of other classes", "name the losses")

@@ -62,7 +62,8 @@ RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|"
 CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
-_STEERS = ("warn_always", "anomaly_enabled", "detect_anomaly", "float32_matmul_precision", "deterministic_debug_mode")
+_STEERS = ("num_threads", "num_interop_threads", "warn_always", "anomaly_enabled", "detect_anomaly",
+           "float32_matmul_precision", "deterministic_debug_mode")  # fmt: skip
 STEERED = re.compile(rf"\bset_(?:{'|'.join(_STEERS)})\b|\bwarn_only\b")
 # after which a tensor that had no elements may have some
 FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
