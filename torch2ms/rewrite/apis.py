@@ -18,7 +18,7 @@ from torch2ms.rewrite.layers.handed import stand_ins
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
-from torch2ms.rewrite.optimizer_classes import mistaken
+from torch2ms.rewrite.optimizer_classes import ADAMS, asked_for
 from torch2ms.rewrite.recording import asked
 from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.transforms import compiled
@@ -178,8 +178,9 @@ def used(
             work.refuse("T2M608", rule.name, "everything is an object", todo)
             return left
         exactly = id(original) in where.typed
-        if (exactly or id(original) in where.asked) and mistaken(rule.name, exactly, work):
-            return left
+        if rule.name in ADAMS and (exactly or id(original) in where.asked):
+            if (made := asked_for(rule.name, exactly, left, work)) is not None:
+                return made
         if id(original) in where.asked and rule.name in _BASES:
             work.refuse("T2M608", rule.name, "MindSpore's losses are functions, or of other classes", "name the losses")
             return left
