@@ -56,6 +56,7 @@ DIFFERENTIATED = re.compile(
 COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_as_complex|\bc(?:float|double)\b")
 OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
+INFINITE = re.compile(r"""-\s*(?:float\(\s*["']|(?:\w+\.)?)inf\b|\btorch\.log\(|\.log_?\(\)""")  # of zero
 TURNED_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|"
                    r"is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*\bcheckpoint\w*\(")  # fmt: skip
@@ -314,6 +315,11 @@ class ModuleFacts(Facts):
     def ignores_nan(self) -> bool:
         """No source asks whether numbers are finite, or differentiates what was compiled."""
         return not self.project.says(WATCHED) or self.project.says(COMPILED)
+
+    @property
+    def stays_finite(self) -> bool:
+        """No source writes minus infinity, or takes logarithms, which may be of zeros."""
+        return not self.project.says(INFINITE)
 
     @property
     def never_catches(self) -> bool:
