@@ -15,10 +15,10 @@ from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.inplace.copied import changed_in_place
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
+from torch2ms.rewrite.optimizer_classes import ADAMS, asked_for
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
-from torch2ms.rewrite.optimizer_classes import ADAMS, asked_for
 from torch2ms.rewrite.recording import asked
 from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.transforms import compiled

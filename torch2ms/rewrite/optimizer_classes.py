@@ -1,4 +1,4 @@
-"""Classes of optimizers that a program asks for: MindSpore's AdamW, or a class of ours below it, stands for torch's Adam.
+"""Classes of optimizers that a program asks for: MindSpore's AdamW, or a class below it, stands for torch's Adam.
 
 Torch's AdamW is an Adam, so whoever asks for an Adam is answered alike; who asks for an AdamW may be told of an Adam.
 """

@@ -150,10 +150,11 @@ def _begun(verdicts: Verdicts, owner: Owner) -> bool:
     records = verdicts.records
     for number, event in enumerate(records.events):
         node = event.stmt.node
-        given = event.kind == "leaf_grad" and event.writes and isinstance(node, cst.Assign)
-        if not given or not owners.concerns(event, owner, records.owners):
+        if not isinstance(node, cst.Assign) or event.kind != "leaf_grad" or not event.writes:
             continue
-        if not any(dotted(t.target).endswith(".grad") for t in node.targets):  # type: ignore[attr-defined]
+        if not any(dotted(t.target).endswith(".grad") for t in node.targets):
+            continue
+        if not owners.concerns(event, owner, records.owners):
             continue
         for later in records.events[number + 1 :]:
             if later.kind == "clear" and owner.cleared_by(later, len(records.owners) == 1):

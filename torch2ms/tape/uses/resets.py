@@ -159,8 +159,9 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
         for ancestor in first.stmt.ancestors():
             top = ancestor
         covered = any(
-            (e.kind == "fill" and owner.filled_by(e) or e.kind == "clear" and owner.cleared_by(e, len(records.owners) == 1))
-            and e.stmt.block is scope.body and e.stmt.number < top.number
+            e.stmt.block is scope.body and e.stmt.number < top.number
+            and (e.kind == "clear" and owner.cleared_by(e, len(records.owners) == 1)
+                 or e.kind == "fill" and owner.filled_by(e))
             for e in records.events
         )  # fmt: skip
         if not covered and not starts(made, first.stmt):
