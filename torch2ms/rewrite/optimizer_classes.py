@@ -19,9 +19,7 @@ _MADE = re.compile(r"\bAdam\(|\boptim\.Adam\b|\bimport\b[^\n]*\bAdam\b|\bgetattr
 _EITHER = re.compile(r"isinstance\([^()]*\([^()]*\bAdam\b")  # (Adam, AdamW): whichever it is
 
 
-def asked_for(
-    name: str, exactly: bool, left: cst.BaseExpression, work: Translation
-) -> cst.BaseExpression | None:
+def asked_for(name: str, exactly: bool, left: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
     """What `isinstance` and a comparison with `type(...)` ask for; None where the class of the rules is meant."""
     told = not exactly and (name == ADAM or work.project.says(_EITHER))
     if work.project.says(_MADE) and not told:
