@@ -35,7 +35,7 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
         if what == "shape":
             work.tell("T2M601", f"{called} of a shape", "as torch writes it")
             shown = f"list({code(updated.args[0].value)})"
-            simple = isinstance(original.args[0].value, _SIMPLE) and not set(shown) & set("\"\\")
+            simple = isinstance(original.args[0].value, _SIMPLE) and not set(shown) & set('"\\')
             written = f'f"torch.Size({{{shown}}})"' if simple else f'"torch.Size({{}})".format({shown})'
             return cst.parse_expression(written)
         why = f"MindSpore writes {what}s in another way"
