@@ -2,6 +2,7 @@
 
 import math
 
+import mindspore as ms
 from mindspore import ops
 
 
@@ -141,7 +142,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def whole_shape(self):
-        start = ops.ones((*self.base_dist.batch_shape, *self.base_dist.event_shape)) / 2
+        start = ops.full((*self.base_dist.batch_shape, *self.base_dist.event_shape), 0.5, dtype=ms.float32)
         return tuple(self.moved(start).shape)
 
     @property

@@ -2,6 +2,7 @@
 
 import math
 
+import mindspore as ms
 import numpy as np
 from mindspore import ops
 
@@ -106,7 +107,7 @@ class Dirichlet(Distribution):
     def mode(self):
         above = ops.clamp(self.concentration - 1, min=0.0)
         mode = above / above.sum(-1, keepdims=True)
-        corner = ops.one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).astype(mode.dtype)
+        corner = ops.one_hot(ms.tensor(0), self.concentration.shape[-1]).astype(mode.dtype)  # as torch has it
         return ops.where(ops.broadcast_to((self.concentration < 1).all(-1, keep_dims=True), mode.shape), corner, mode)
 
     @property

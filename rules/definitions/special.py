@@ -25,6 +25,22 @@ def atan2(y, x):
     return ops.where(nowhere, ops.stop_gradient(ops.atan2(y, x)), ops.atan2(y, ops.where(nowhere, 1.0, x)))
 
 
+def logsumexp(x, axis, keep_dims=False):
+    """Infinite where the largest number is; MindSpore makes NaN of infinite numbers alone."""
+    top = ops.stop_gradient(ops.amax(x, axis, keep_dims))
+    return ops.where(ops.isinf(top), top, ops.logsumexp(x, axis, keep_dims))
+
+
+def logaddexp(x, other):
+    """Two numbers that are infinite alike give that one; MindSpore makes NaN of them."""
+    return ops.where(ops.logical_and(ops.isinf(x), x == other), x, ops.logaddexp(x, other))
+
+
+def logaddexp2(x, other):
+    """Two numbers that are infinite alike give that one; MindSpore makes NaN of them."""
+    return ops.where(ops.logical_and(ops.isinf(x), x == other), x, ops.logaddexp2(x, other))
+
+
 def copysign(x, other):
     """The sizes of the one with the signs of the other, -0.0 among them."""
     negative = ops.logical_or(other < 0, ops.logical_and(other == 0, 1 / other < 0))

@@ -8,6 +8,7 @@ IMPORTS: dict[str, str] = {
     "ms": "import mindspore as ms",
     "np": "import numpy as np",
     "copy": "import copy",
+    "contextlib": "import contextlib",
     "math": "import math",
     "itertools": "import itertools",
     "gzip": "import gzip",

@@ -15,6 +15,7 @@ from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.inplace.copied import changed_in_place
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
+from torch2ms.rewrite.optimizer_classes import ADAMS, asked_for
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
@@ -176,6 +177,10 @@ def used(
             todo = "ask for what it can do: hasattr(x, '__getitem__')"
             work.refuse("T2M608", rule.name, "everything is an object", todo)
             return left
+        exactly = id(original) in where.typed
+        if rule.name in ADAMS and (exactly or id(original) in where.asked):
+            if (made := asked_for(rule.name, exactly, left, work)) is not None:
+                return made
         if id(original) in where.asked and rule.name in _BASES:
             work.refuse("T2M608", rule.name, "MindSpore's losses are functions, or of other classes", "name the losses")
             return left

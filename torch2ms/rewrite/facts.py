@@ -56,13 +56,15 @@ DIFFERENTIATED = re.compile(
 COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_as_complex|\bc(?:float|double)\b")
 OPTIMIZED = re.compile(r"\boptim\b")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
+INFINITE = re.compile(r"""-\s*(?:float\(\s*["']|(?:\w+\.)?)inf\b|\btorch\.log\(|\.log_?\(\)""")  # of zero
 TURNED_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|"
                    r"is_grad_enabled\(\)(?:[^\n]*\n){1,5}?[^\n]*\bcheckpoint\w*\(")  # fmt: skip
 CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
-_STEERS = ("warn_always", "anomaly_enabled", "detect_anomaly", "float32_matmul_precision", "deterministic_debug_mode")
+_STEERS = ("num_threads", "num_interop_threads", "warn_always", "anomaly_enabled", "detect_anomaly",
+           "float32_matmul_precision", "deterministic_debug_mode")  # fmt: skip
 STEERED = re.compile(rf"\bset_(?:{'|'.join(_STEERS)})\b|\bwarn_only\b")
 # after which a tensor that had no elements may have some
 FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
@@ -321,6 +323,11 @@ class ModuleFacts(Facts):
     def ignores_nan(self) -> bool:
         """No source asks whether numbers are finite, or differentiates what was compiled."""
         return not self.project.says(WATCHED) or self.project.says(COMPILED)
+
+    @property
+    def stays_finite(self) -> bool:
+        """No source writes minus infinity, or takes logarithms, which may be of zeros."""
+        return not self.project.says(INFINITE)
 
     @property
     def never_catches(self) -> bool:

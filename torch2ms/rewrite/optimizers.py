@@ -50,7 +50,7 @@ def of_optimizer(
         assert isinstance(updated.func, cst.Attribute)
         work.notes.needs.add(name)
         work.tell("T2M605", f"torch.optim.Optimizer.{name}", "a group whose moments begin now")
-        return cst.Call(cst.Name(name), [cst.Arg(updated.func.value), *updated.args])
+        return cst.Call(cst.Name(name), [cst.Arg(updated.func.value), *(cst.Arg(a.value) for a in updated.args)])
     return None
 
 

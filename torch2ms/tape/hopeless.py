@@ -138,9 +138,30 @@ def _of_owner(verdicts: Verdicts, owner: Owner) -> str:
         return f"`{owner.place}` is one of `{source}` and keeps its gradient until it comes again"
     if left_over(owner, records, verdicts.project):
         return LEFT_OVER.format(owner.place)
+    if _begun(verdicts, owner):
+        return f"`{owner.place}` is given a gradient first, to which the backward call adds"
     if place := _kept(verdicts, owner):
         return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
     return ""
+
+
+def _begun(verdicts: Verdicts, owner: Owner) -> bool:
+    """`x.grad = g`, and a backward call adds to it, which is taken for the first: nothing clears it between."""
+    records = verdicts.records
+    for number, event in enumerate(records.events):
+        node = event.stmt.node
+        if not isinstance(node, cst.Assign) or event.kind != "leaf_grad" or not event.writes:
+            continue
+        if not any(dotted(t.target).endswith(".grad") for t in node.targets):
+            continue
+        if not owners.concerns(event, owner, records.owners):
+            continue
+        for later in records.events[number + 1 :]:
+            if later.kind == "clear" and owner.cleared_by(later, len(records.owners) == 1):
+                break
+            if later.kind == "backward" and later.stmt is not event.stmt and owner in records.takers(later):
+                return not records.accumulates(later, owner)
+    return False
 
 
 def _of_loads(verdicts: Verdicts, owner: Owner, takers: Takers) -> str:

@@ -47,6 +47,7 @@ from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import give_up, refuse
 from torch2ms.tape.telling import tell_call, tell_dead
 from torch2ms.tape.uses import gradients
+from torch2ms.tape.uses.none_there import none_there
 from torch2ms.tape.uses.resets import dead_clears, plan_clears, start_accumulators
 from torch2ms.tape.uses.scaling import Scaling, holds_more
 from torch2ms.tape.uses.stored import guard_empty
@@ -141,6 +142,8 @@ class ScopePlanner:
             return
         drop_early(self.records, self.plan)
         self.drop_unmet()
+        if absent := none_there(self.records, self.module, self.plan):
+            self.records.read([e for e in self.records.events if e not in absent])
         self.plan.listed |= {id(e.inputs) for e in self.records.events if e.kind == "gradcall"}
         takers = {id(e): self.verdicts.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
         self.scaling = Scaling(self.records.events)

@@ -42,6 +42,16 @@ class Groups(Suites):
 
     changed = False
 
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        self.numbered: set[int] = set()  # groups whose parameters are asked for: a state has their numbers
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool | None:
+        key = node.slice[0].slice
+        if isinstance(key, cst.Index) and constant(key.value) == "params" and isinstance(node.value, cst.Subscript):
+            self.numbered.add(id(node.value.value))
+        return None
+
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         call = node.value if type(node) is cst.Expr else None
         func = call.func if type(call) is cst.Call else None
@@ -60,6 +70,8 @@ class Groups(Suites):
         asked = constant(index.value) if isinstance(index, cst.Index) and len(original.slice) == 1 else None
         func = original.value.func
         if func.attr.value != "state_dict" or asked != "param_groups" or not dotted(func.value):
+            return updated
+        if id(original) in self.numbered:
             return updated
         if self.module.value(func.value).kind != "optimizer" or not isinstance(call, cst.Call):
             return updated

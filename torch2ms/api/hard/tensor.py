@@ -150,7 +150,8 @@ def type_(use: Use) -> Choice:
     """`x.type()` names the type, `x.type(dtype)` converts."""
     if not use.given("dtype"):
         names = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
-                 "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}  # fmt: skip
+                 "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+                 "complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # fmt: skip
         if known := names.get(use.dtype("self")):
             return Choice(f"'torch.{known}Tensor'", returns="str")
         return Choice("type_name({self})", returns="str")

@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.values import UNKNOWN
+from torch2ms.rewrite.optimizer_classes import name_of
 from torch2ms.rewrite.translation import Translation
 
 CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
@@ -29,6 +30,8 @@ def class_name(original: cst.Attribute, updated: cst.Attribute, work: Translatio
     if held is None or work.mixed or written_out(work):
         return None
     value = work.module.value(held)
+    if value.kind == "optimizer":
+        return name_of(value, updated, work)
     owner = work.module.value(held.value) if isinstance(held, cst.Attribute) else UNKNOWN
     part = value.kind == "unknown" and owner.kind == "module"
     asked = ["".join(found) for found in _ASKED.findall(work.module.source)]

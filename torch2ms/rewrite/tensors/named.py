@@ -32,9 +32,12 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     """`str(x.dtype)`, `str(x.device)` and `isinstance(x, torch.FloatTensor)`; nothing for any other call."""
     called = dotted(original.func)
     if called in ("str", "repr") and (what := _text_kept(original, work)):
-        if what == "shape" and isinstance(original.args[0].value, _SIMPLE):
+        if what == "shape":
             work.tell("T2M601", f"{called} of a shape", "as torch writes it")
-            return cst.parse_expression(f'f"torch.Size({{list({code(updated.args[0].value)})}})"')
+            shown = f"list({code(updated.args[0].value)})"
+            simple = isinstance(original.args[0].value, _SIMPLE) and not set(shown) & set('"\\')
+            written = f'f"torch.Size({{{shown}}})"' if simple else f'"torch.Size({{}})".format({shown})'
+            return cst.parse_expression(written)
         why = f"MindSpore writes {what}s in another way"
         work.refuse("T2M605", f"{called} of a {what}", why, "print it, or write the text yourself")
         return updated
@@ -49,12 +52,23 @@ def _text_kept(original: cst.Call, work: Translation) -> str:
     """What it is of which the text is bound to a name, where the frameworks write it differently; what is printed or
     logged is for people."""
     stmt = work.stmt.node if work.stmt is not None else None
-    if len(original.args) != 1 or not isinstance(stmt, cst.Assign) or stmt.value is not original:
+    if len(original.args) != 1 or not isinstance(stmt, cst.Assign) or not _part_of(stmt.value, original):
         return ""
     value = work.module.value(original.args[0].value)
     if value.kind == "object" and value.name.startswith("torch.distributions."):
         return "distribution"
     return _WRITTEN_OTHERWISE.get(value.kind, "") if not value.likely else ""
+
+
+def _part_of(value: cst.BaseExpression, text: cst.Call) -> bool:
+    """What a name is bound to is the text, or is put together of it: `"shape " + str(x.shape)`."""
+    if value is text:
+        return True
+    if isinstance(value, cst.IfExp):
+        return _part_of(value.body, text) or _part_of(value.orelse, text)
+    if isinstance(value, cst.BinaryOperation):
+        return _part_of(value.left, text) or _part_of(value.right, text)
+    return isinstance(value, (cst.Tuple, cst.List)) and any(_part_of(e.value, text) for e in value.elements)
 
 
 def in_text(original: cst.FormattedString, updated: cst.FormattedString, work: Translation) -> cst.FormattedString:

@@ -26,6 +26,7 @@ from torch2ms.tape.derivatives.paths import Around, draws, statements_run
 from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
+from torch2ms.tape.forms.kept_names import kept_among
 from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import hooked
@@ -260,6 +261,7 @@ class _Compiled:
         block, last = chain.calls[0].event.stmt.block, chain.stmts[-1]
         live = liveness.read_after(block, [*chain.stmts, *self.others], block.stmts.index(last))
         live |= {root(u) for s in self.others for u in s.all_uses}
+        live |= kept_among(chain.stmts, block, self.module)
         order = [n for s in chain.stmts for n in definition_order([s])]
         results = [n for n in order if n in live]
         outputs = {dotted(c.event.roots[0]) for c in chain.calls}

@@ -22,6 +22,7 @@ from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, draw
 from torch2ms.tape.derivatives.written import assumed_of, found_in, problem_of, unmeasured, within
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
+from torch2ms.tape.forms.kept_names import kept_among
 from torch2ms.tape.forward.dependents import renamed
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import hooked
@@ -178,7 +179,8 @@ class Compilable(Way):
 
     def read_elsewhere(self, stmt: Stmt, gone: set[int]) -> set[str]:
         """Names that a step defines and others read than the call, the steps that go, and the compiled function."""
-        named, event = self.named_elsewhere(stmt, gone), self.event
+        kept = kept_among([stmt], stmt.block, self.module)
+        named, event = self.named_elsewhere(stmt, gone) | kept, self.event
         if not named or stmt.block is not event.stmt.block:
             return named
         own = gone | self.ones() | {id(stmt), id(event.stmt)}
@@ -187,7 +189,7 @@ class Compilable(Way):
         given = {id(n) for c in event.cotangents if c is not None and not all_ones(c, self.scope) for n in descend(c)}
         call = {id(n) for n in descend(event.node)} - given
         beside = {n.value for n in event.stmt.nodes if type(n) is cst.Name and id(n) not in call}
-        return named & (live | beside)
+        return named & (live | beside | kept)
 
     def dead(self) -> set[int]:
         """The steps whose results nobody but the compiled function reads: they go."""

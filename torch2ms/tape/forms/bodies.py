@@ -108,6 +108,9 @@ def root_text(writer: Writer, event: Event, made: set[str]) -> tuple[str, list[c
 
 def weighted(writer: Writer, event: Event) -> bool:
     """Cotangents of the user's own where ms.vjp does not serve: the function returns the sum weighted with them."""
+    several = len(event.roots) > 1 and event.episode is None
+    if several and any(c is not None for c in event.cotangents):
+        return True  # tensors of several shapes add up once each of them is summed
     own = any(c is not None and not all_ones(c, writer.scope) for c in event.cotangents)
     return own and (len(event.roots) > 1 or not writer.plan.records or sequence(writer, event))
 

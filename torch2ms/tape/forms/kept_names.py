@@ -18,10 +18,14 @@ TELLING = {"torch.save", "torch.jit.save"}
 
 def kept_names(region: Region, module: ModuleInfo) -> set[str]:
     """The names of the region that whoever imports the module may look at."""
-    block = region.block
+    return kept_among(region.all, region.block, module)
+
+
+def kept_among(stmts: list[Stmt], block: Block, module: ModuleInfo) -> set[str]:
+    """The names that statements of a block bind, where it is a module that has nothing else to show."""
     if block.owner is not None or not block.scope.is_module or not _silent(block, module):
         return set()
-    return {name for stmt in region.all for name in stmt.all_defs if "." not in name and not name.startswith("_")}
+    return {name for stmt in stmts for name in stmt.all_defs if "." not in name and not name.startswith("_")}
 
 
 def _silent(block: Block, module: ModuleInfo) -> bool:

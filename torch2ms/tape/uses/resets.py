@@ -153,12 +153,15 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
         first = next(
             e for e in records.events if e.kind == "backward" and owner.place in {o.place for o in records.takers(e)}
         )
+        if first.stmt.block is scope.body and not owner.initial and not records.accumulates(first, owner):
+            continue  # it starts afresh, perhaps above its own statement
         top = first.stmt
         for ancestor in first.stmt.ancestors():
             top = ancestor
         covered = any(
-            e.kind == "clear" and owner.cleared_by(e, len(records.owners) == 1)
-            and e.stmt.block is scope.body and e.stmt.number < top.number
+            e.stmt.block is scope.body and e.stmt.number < top.number
+            and (e.kind == "clear" and owner.cleared_by(e, len(records.owners) == 1)
+                 or e.kind == "fill" and owner.filled_by(e))
             for e in records.events
         )  # fmt: skip
         if not covered and not starts(made, first.stmt):
