@@ -2,7 +2,7 @@
 
 `if p.grad is None: p.grad = g` and otherwise `p.grad += g`, for each task of a batch: first-order MAML and its kin.
 Between the clear before the loop and its end `.grad` holds that sum and nothing else, if no backward call reaches the
-network meanwhile.
+network meanwhile. A worker that fills the gradients of a shared network asks whether they are there: then they never are.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.program.sites import resolve
+from torch2ms.analysis.program.sites import bound_arguments, resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import Value, overlaps
+from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
@@ -70,12 +70,13 @@ def _found(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple
         if type(loop.node) is not cst.For or loop.off or loop.node.orelse is not None or not torch:
             continue
         taken = _taken(loop.node)
-        if taken is None or (value := _summand(loop.node, taken[0])) is None:
+        filled = _filled_once(loop.node, taken[0]) if taken is not None else None
+        if taken is None or (value := filled or _summand(loop.node, taken[0])) is None:
             continue
         one, names, params, others = taken
         net = next(a.value.func.value for a in loop.node.iter.args if code(a.value) == params)  # type: ignore[attr-defined]
         named = Net(dotted(net), module.value(net).place)
-        loops = [loop, *(a for a in loop.ancestors() if a.is_loop)] if named.place else []
+        loops = [loop, *(a for a in loop.ancestors() if a.is_loop and not filled)] if named.place else []
         outer = next((a for a in loops if _begins_empty(a, loop, named, scope, module, project)), None)
         used = {n.value for n in module.of_kind(cst.Name)}
         sums, total = (next((n for n in choice if n not in used), "") for choice in NAMES)
@@ -121,6 +122,19 @@ def _summand(loop: cst.For, one: str) -> str | None:
     if there is None and len(rest) == 1 and re.fullmatch(rf"\w+\.zeros_like\({one}(\.data)?\)", stored):
         return _more(only(rest[0]), one)
     return None
+
+
+def _filled_once(loop: cst.For, one: str) -> str | None:
+    """What each turn stores, where the loop is left if a gradient is there already: it does nothing else."""
+    lines = loop.body.body if isinstance(loop.body, cst.IndentedBlock) else ()
+    first, last = lines if len(lines) == 2 else (None, None)
+    if not isinstance(first, cst.If) or first.orelse is not None or asks_for(first.test, one) is not False:
+        return None
+    stored = only(last)
+    if not isinstance(only(first.body), cst.Break) or not isinstance(stored, cst.Assign):
+        return None
+    reads = any(dotted(n) == f"{one}.grad" for n in descend(stored.value))
+    return code(stored.value) if _target(stored) == f"{one}.grad" and not reads else None
 
 
 def _bare(text: str) -> str:
@@ -203,26 +217,45 @@ def _elsewhere(
 ) -> bool:
     """The call leaves the gradients of the network alone."""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-    if "clip_grad" in method or method == "unscale_":
+    if "clip_grad" in method:
+        clipped = module.value(call.args[0].value) if call.args else UNKNOWN
+        return bool(clipped.deps) and not _reaches(clipped, net)
+    if method == "unscale_":
         return False
     info = resolve(call, scope, module, project)
     if info is None and method in TAPE:
         whose = module.value(call.func.value)  # type: ignore[attr-defined]
-        places = {p for p in (whose.deps if method == "backward" else whose.owns or ()) if not p.startswith("@")}
+        own = {whose.place} if whose.kind == "module" and whose.place else whose.owns or ()
+        places = {p for p in (whose.deps if method == "backward" else own) if not p.startswith("@")}
         return bool(places) and not any(p.startswith("^") or overlaps(p, net.place) for p in places)
     if info is None:
         known = module.value(call.func).kind in RUN or method == "deepcopy"
         return known or not any(_reaches(module.value(a.value), net) for a in call.args)
     if not _uses_gradients(info, project, DEEP):
         return True
-    if deep == DEEP or any(_reaches(module.value(a.value), net) for a in call.args):
+    if deep == DEEP:
         return False
+    if any(_reaches(module.value(a.value), net) for a in call.args):
+        return _lent(call, info, net, module, project, deep)
     if info.module is not module or info.cls is not _class_of(scope, module):
         return False  # it may know the network under another name
     stmts = list(info.scope.body.walk())
     if any(map(_names_gradients, stmts)):
         return False
     return all(_elsewhere(c, s, info.scope, net, module, project, deep + 1) for s in stmts for c in s.calls)
+
+
+def _lent(call: cst.Call, info: FunctionInfo, net: Net, module: ModuleInfo, project: Project, deep: int) -> bool:
+    """The function is given the network itself, and leaves its gradients alone: it copies it, and trains the copy."""
+    given = bound_arguments(info, call)
+    lent = [name for name, arg in given.items() if _reaches(module.value(arg.value), net)]
+    if len(lent) != 1 or module.value(given[lent[0]].value).place != net.place or len(given) != len(call.args):
+        return False
+    stmts = list(info.scope.body.walk())
+    if info.cls is not None or any(_names_gradients(s) or lent[0] in s.defs for s in stmts):
+        return False
+    own = Net(lent[0], lent[0])
+    return all(_elsewhere(c, s, info.scope, own, info.module, project, deep + 1) for s in stmts for c in s.calls)
 
 
 def _reaches(given: Value, net: Net) -> bool:
