@@ -2,7 +2,8 @@
 
 `if p.grad is None: p.grad = g` and otherwise `p.grad += g`, for each task of a batch: first-order MAML and its kin.
 Between the clear before the loop and its end `.grad` holds that sum and nothing else, if no backward call reaches the
-network meanwhile. A worker that fills the gradients of a shared network asks whether they are there: then they never are.
+network meanwhile. A worker that fills the gradients of a shared network asks whether they
+are there: then they never are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from torch2ms.wrappers.passes import each_module
 
 WHY = "a list of sums fills them behind the loop; assumed: the loop has a turn, or the optimizer would be given zeros"
 NAMES = (("summed_grads", "total_grads", "sums_of_grads"), ("total", "summed", "so_far"))
-COPIES = re.compile(r"(\.(clone|detach)\(\))+$")
+COPIES = re.compile(r"\.(clone|detach)\(\)")
 RUN = ("module", "lossfn", "api", "builtin", "class")
 TAPE = {"backward", "step", "zero_grad"}
 DEEP = 4  # functions that call functions
@@ -138,7 +139,7 @@ def _filled_once(loop: cst.For, one: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """An expression without the copy of its value that is made at its end."""
+    """An expression without the copies of values that are made in it."""
     node = cst.parse_expression(COPIES.sub("", text))
     return code(node.with_changes(lpar=[], rpar=[]))
 

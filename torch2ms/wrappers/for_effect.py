@@ -65,11 +65,12 @@ def _leaves(stmt: Stmt, scope: Scope) -> bool:
     """The function ends where its last statement, a loop, is left because a gradient is there."""
     if type(stmt.node) is not cst.Return or stmt.node.value is not None or stmt.off or not scope.is_function:
         return False
-    test, *around = stmt.ancestors()
-    asked = test.node.test if isinstance(test.node, cst.If) else None
-    told = asked is not None and code(asked).strip("()").endswith(".grad is not None")
-    (loop,) = around if len(around) == 1 else (None,)
-    return told and loop is scope.body.stmts[-1] and isinstance(loop.node, cst.For) and loop.node.orelse is None
+    around = [*stmt.ancestors()]
+    test, loop = around if len(around) == 2 else (None, None)
+    if test is None or loop is None or not isinstance(test.node, cst.If) or not isinstance(loop.node, cst.For):
+        return False
+    told = code(test.node.test).strip("()").endswith(".grad is not None")
+    return told and loop is scope.body.stmts[-1] and loop.node.orelse is None
 
 
 def _keeps(stmt: Stmt) -> bool:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
 
-WRITTEN = r"\b{}\.grad(\.data)?(\[.*\])?(\.\w+_\(| [-+*/]?= )"
+EVENTS = {"backward", "step", "zero_grad"}
 PARAMETERS = re.compile(r"[\w.]+\.parameters\(\)")
 
 
@@ -55,7 +55,10 @@ def _rows(loop: cst.For, module: ModuleInfo) -> list[Row]:
              if PARAMETERS.fullmatch(code(a.value))}  # fmt: skip
     grads = [n for n in descend(loop.body) if type(n) is cst.Attribute and n.attr.value == "grad"]
     used = {dotted(n.value) for n in grads}
-    written = {name for name in used if re.search(WRITTEN.format(name), code(loop.body))}
+    changed = [part for n in descend(loop.body) for target in _targets(n) for part in descend(target)]
+    if any(type(n) is cst.Call and name_called(n) in EVENTS for n in descend(loop.body)):
+        return []
+    written = {dotted(n.value) for n in changed if type(n) is cst.Attribute and n.attr.value == "grad"}
     read = [name for name in names if name in used - written]
     if len(written) != 1 or not used <= whole.keys():
         return []
@@ -71,6 +74,18 @@ def _fresh(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _targets(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """What a statement or a call writes into, whatever it is part of: `p.grad, q.grad = ...`, `p.grad.add_(...)`."""
+    if type(node) is cst.Assign:
+        return [t.target for t in node.targets]
+    if type(node) is cst.AugAssign or type(node) is cst.AnnAssign or type(node) is cst.NamedExpr:
+        return [node.target]
+    if type(node) is cst.Del:
+        return [node.target]
+    changes = type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value.endswith("_")
+    return [node.func.value] if changes else []  # type: ignore[attr-defined]
 
 
 def _place(params: cst.BaseExpression, module: ModuleInfo) -> str:

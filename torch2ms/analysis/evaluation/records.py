@@ -148,8 +148,11 @@ def parts(cls: ClassInfo, given: Given) -> tuple[Value, ...]:
 def _only_copied(name: str, scope: Scope) -> bool:
     """`self.shadow = copy.deepcopy(net)`, and nothing else of the parameter is kept."""
     stmts = scope.body.walk()
-    parts = (n.attr if type(n) is cst.Attribute else n.keyword if type(n) is cst.Arg else None
-             for s in stmts for n in s.nodes)  # `self.net`, `net=...`: names, and no reads
+    parts = (
+        n.attr if type(n) is cst.Attribute else n.keyword if type(n) is cst.Arg else None
+        for s in stmts
+        for n in s.nodes
+    )  # `self.net`, `net=...`: names, and no reads
     others = {id(part) for part in parts}
     read = sum(type(n) is cst.Name and n.value == name and id(n) not in others for s in stmts for n in s.nodes)
     copies = (c for s in stmts for c in s.calls if dotted(c.func) in ("copy.deepcopy", "deepcopy"))

@@ -273,7 +273,8 @@ def plan_comprehension(
             _perhaps_none([outer], param, replacement, module, plan, writer)
         else:
             replacement = f"{param}_grad"
-            if (through := _gone_through(outer, event.stmt, param)) is not None and not _in_rows(pairing.params, module):
+            through = _gone_through(outer, event.stmt, param)
+            if through is not None and not _in_rows(pairing.params, module):
                 plan.arguments[id(through)] = owner.variable
             if pairing.wrapped or _needed(param, outer):
                 _side_by_side(clause, pairing, owner, plan)
