@@ -232,7 +232,7 @@ def _elsewhere(
     if info is None:
         known = module.value(call.func).kind in RUN or method == "deepcopy"
         return known or not any(_reaches(module.value(a.value), net) for a in call.args)
-    if not _uses_gradients(info, project, DEEP):
+    if not uses_gradients(info, project, DEEP):
         return True
     if deep == DEEP:
         return False
@@ -265,7 +265,7 @@ def _reaches(given: Value, net: Net) -> bool:
     return any(p.startswith("^") or overlaps(p, net.place) for p in places)
 
 
-def _uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
+def uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
     """The function, or one that it calls, goes backward, steps, clears or names gradients."""
     for stmt in info.scope.body.walk():
         if _names_gradients(stmt):
@@ -275,7 +275,7 @@ def _uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
             if method in TAPE or "clip_grad" in method:
                 return True
             other = resolve(call, info.scope, info.module, project)
-            if other is not None and (deep == 0 or _uses_gradients(other, project, deep - 1)):
+            if other is not None and (deep == 0 or uses_gradients(other, project, deep - 1)):
                 return True
     return False
 

@@ -33,7 +33,8 @@ def as_loops(module: ModuleInfo, _: Project) -> Plain | None:
         return None
     stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
     found = {id(s.node) for s, scope in stmts 
-             if _runs(s, scope) or _returns(s, module) or _keeps(s) or _leaves(s, scope)}  # fmt: skip
+             if _runs(s, scope) or _returns(s, module) or _keeps(s)
+             or type(s.node) is cst.Return and _leaves(s, scope)}  # fmt: skip
     return _Writer(module, found).plain() if found else None
 
 

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 @each_module
 def taken_over(module: ModuleInfo, _: Project) -> Plain | None:
     """What becomes of a module that has such loops."""
-    if not (module.has("grad = ") or module.has("grad += ") or module.has("grad.")) or not module.has("zip("):
+    if not module.has(".parameters(), ") or not module.has("grad"):
         return None
     loops = (n for n in module.of_kind(cst.For) if type(n.iter) is cst.Call and dotted(n.iter.func) == "zip")
     found = {id(loop): rows for loop in loops if (rows := _rows(loop, module))}
