@@ -24,6 +24,8 @@ CALL = re.compile(r"\b(?:add|sub|addcmul|addcdiv|addmm|addmv|addr|addbmm|baddbmm
 @each_module
 def outdated(module: ModuleInfo, _: Project) -> Plain | None:
     """What becomes of a module with such calls."""
+    if not module.has("._grad") and not module.says(CALL):
+        return None
     hidden = {id(n) for n in module.of_kind(cst.Attribute) if _hidden(n, module)} if module.has("._grad") else set()
     calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls
              ] if module.says(CALL) else []  # fmt: skip

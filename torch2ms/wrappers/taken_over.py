@@ -20,6 +20,7 @@ from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.passes import each_module
 
 EVENTS = {"backward", "step", "zero_grad"}
+STORED = re.compile(r"\._?grad\b[^\n]*[=(][^\n]*\.grad\b")
 PARAMETERS = re.compile(r"[\w.]+\.parameters\(\)")
 
 
@@ -35,7 +36,7 @@ class Row(NamedTuple):
 @each_module
 def taken_over(module: ModuleInfo, _: Project) -> Plain | None:
     """What becomes of a module that has such loops."""
-    if not module.has(".parameters(), ") or not module.has("grad"):
+    if not module.says(STORED):
         return None
     loops = (n for n in module.of_kind(cst.For) if type(n.iter) is cst.Call and dotted(n.iter.func) == "zip")
     found = {id(loop): rows for loop in loops if (rows := _rows(loop, module))}
@@ -53,6 +54,8 @@ def _rows(loop: cst.For, module: ModuleInfo) -> list[Row]:
         return []
     whole = {name: at for at, (name, a) in enumerate(zip(names, call.args, strict=True))
              if PARAMETERS.fullmatch(code(a.value))}  # fmt: skip
+    if len(whole) < 2:
+        return []
     grads = [n for n in descend(loop.body) if type(n) is cst.Attribute and n.attr.value == "grad"]
     used = {dotted(n.value) for n in grads}
     changed = [part for n in descend(loop.body) for target in _targets(n) for part in descend(target)]

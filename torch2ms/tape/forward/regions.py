@@ -368,8 +368,8 @@ class Finder:
         if not active:
             return
         grown = {root(m) for s in active if not puts_back(s, region.event) for m in s.all_muts}
-        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks and not same_object(s.node)]
-        makers = [s for s in makers if not self.used_before(s, active[0], block)]
+        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks and not same_object(s.node)
+                  and not self.used_before(s, active[0], block)]  # fmt: skip
         active = sorted([*active, *makers], key=lambda s: s.number)  # a list is made where it is filled
         feeding = [s for s in feeding if s not in makers]
         stmts = block.stmts
@@ -416,9 +416,8 @@ class Finder:
             if id(stmt) not in graphs and not behind and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
         filled = {root(m) for s in inside if not puts_back(s, region.event) for m in s.all_muts}
-        more = [s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled]
-        more = [s for s in more if not s.blocks and not same_object(s.node)]
-        more = [s for s in more if not self.used_before(s, active[0], block)]
+        more = [s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled
+                and not s.blocks and not same_object(s.node) and not self.used_before(s, active[0], block)]  # fmt: skip
         if more:  # what an inner statement fills is made inside too
             region.after = []
             self.fill(
