@@ -12,15 +12,15 @@ TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 def with_arguments(original: cst.Call, updated: cst.Call, plan: Plan) -> cst.Call:
     """The call with what the plan puts behind its arguments: `name=value`, by position where its neighbour is."""
-    beside, last = plan.beside, plan.added.get(id(original), [])
-    if not last and not (beside and any(id(a) in beside for a in original.args)):
+    beside, given, last = plan.beside, plan.arguments, plan.added.get(id(original), [])
+    if not last and not ((beside or given) and any(id(a) in beside or id(a) in given for a in original.args)):
         return updated
     args: list[cst.Arg] = []
     named = False
     for old, new in zip(original.args, updated.args, strict=True):
         named = named or new.keyword is not None
-        if id(old) in plan.arguments:
-            new = new.with_changes(value=cst.parse_expression(plan.arguments[id(old)]))
+        if id(old) in given:
+            new = new.with_changes(value=cst.parse_expression(given[id(old)]))
         args.append(new)
         if id(old) not in beside:
             continue

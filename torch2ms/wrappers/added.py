@@ -2,7 +2,8 @@
 
 `if p.grad is None: p.grad = g` and otherwise `p.grad += g`, for each task of a batch: first-order MAML and its kin.
 Between the clear before the loop and its end `.grad` holds that sum and nothing else, if no backward call reaches the
-network meanwhile.
+network meanwhile. A worker that fills the gradients of a shared network asks whether they
+are there: then they never are.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import NamedTuple
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.program.sites import resolve
+from torch2ms.analysis.program.sites import bound_arguments, resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import Value, overlaps
+from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
@@ -27,7 +28,7 @@ from torch2ms.wrappers.passes import each_module
 
 WHY = "a list of sums fills them behind the loop; assumed: the loop has a turn, or the optimizer would be given zeros"
 NAMES = (("summed_grads", "total_grads", "sums_of_grads"), ("total", "summed", "so_far"))
-COPIES = re.compile(r"(\.(clone|detach)\(\))+$")
+COPIES = re.compile(r"\.(clone|detach)\(\)")
 RUN = ("module", "lossfn", "api", "builtin", "class")
 TAPE = {"backward", "step", "zero_grad"}
 DEEP = 4  # functions that call functions
@@ -70,12 +71,13 @@ def _found(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple
         if type(loop.node) is not cst.For or loop.off or loop.node.orelse is not None or not torch:
             continue
         taken = _taken(loop.node)
-        if taken is None or (value := _summand(loop.node, taken[0])) is None:
+        filled = _filled_once(loop.node, taken[0]) if taken is not None else None
+        if taken is None or (value := filled or _summand(loop.node, taken[0])) is None:
             continue
         one, names, params, others = taken
         net = next(a.value.func.value for a in loop.node.iter.args if code(a.value) == params)  # type: ignore[attr-defined]
         named = Net(dotted(net), module.value(net).place)
-        loops = [loop, *(a for a in loop.ancestors() if a.is_loop)] if named.place else []
+        loops = [loop, *(a for a in loop.ancestors() if a.is_loop and not filled)] if named.place else []
         outer = next((a for a in loops if _begins_empty(a, loop, named, scope, module, project)), None)
         used = {n.value for n in module.of_kind(cst.Name)}
         sums, total = (next((n for n in choice if n not in used), "") for choice in NAMES)
@@ -123,8 +125,21 @@ def _summand(loop: cst.For, one: str) -> str | None:
     return None
 
 
+def _filled_once(loop: cst.For, one: str) -> str | None:
+    """What each turn stores, where the loop is left if a gradient is there already: it does nothing else."""
+    lines = loop.body.body if isinstance(loop.body, cst.IndentedBlock) else ()
+    first, last = lines if len(lines) == 2 else (None, None)
+    if not isinstance(first, cst.If) or first.orelse is not None or asks_for(first.test, one) is not False:
+        return None
+    stored = only(last)
+    if not isinstance(only(first.body), cst.Break) or not isinstance(stored, cst.Assign):
+        return None
+    reads = any(dotted(n) == f"{one}.grad" for n in descend(stored.value))
+    return code(stored.value) if _target(stored) == f"{one}.grad" and not reads else None
+
+
 def _bare(text: str) -> str:
-    """An expression without the copy of its value that is made at its end."""
+    """An expression without the copies of values that are made in it."""
     node = cst.parse_expression(COPIES.sub("", text))
     return code(node.with_changes(lpar=[], rpar=[]))
 
@@ -203,20 +218,26 @@ def _elsewhere(
 ) -> bool:
     """The call leaves the gradients of the network alone."""
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-    if "clip_grad" in method or method == "unscale_":
+    if "clip_grad" in method:
+        clipped = module.value(call.args[0].value) if call.args else UNKNOWN
+        return bool(clipped.deps) and not _reaches(clipped, net)
+    if method == "unscale_":
         return False
     info = resolve(call, scope, module, project)
     if info is None and method in TAPE:
         whose = module.value(call.func.value)  # type: ignore[attr-defined]
-        places = {p for p in (whose.deps if method == "backward" else whose.owns or ()) if not p.startswith("@")}
+        own = {whose.place} if whose.kind == "module" and whose.place else whose.owns or ()
+        places = {p for p in (whose.deps if method == "backward" else own) if not p.startswith("@")}
         return bool(places) and not any(p.startswith("^") or overlaps(p, net.place) for p in places)
     if info is None:
         known = module.value(call.func).kind in RUN or method == "deepcopy"
         return known or not any(_reaches(module.value(a.value), net) for a in call.args)
-    if not _uses_gradients(info, project, DEEP):
+    if not uses_gradients(info, project, DEEP):
         return True
-    if deep == DEEP or any(_reaches(module.value(a.value), net) for a in call.args):
+    if deep == DEEP:
         return False
+    if any(_reaches(module.value(a.value), net) for a in call.args):
+        return _lent(call, info, net, module, project, deep)
     if info.module is not module or info.cls is not _class_of(scope, module):
         return False  # it may know the network under another name
     stmts = list(info.scope.body.walk())
@@ -225,13 +246,26 @@ def _elsewhere(
     return all(_elsewhere(c, s, info.scope, net, module, project, deep + 1) for s in stmts for c in s.calls)
 
 
+def _lent(call: cst.Call, info: FunctionInfo, net: Net, module: ModuleInfo, project: Project, deep: int) -> bool:
+    """The function is given the network itself, and leaves its gradients alone: it copies it, and trains the copy."""
+    given = bound_arguments(info, call)
+    lent = [name for name, arg in given.items() if _reaches(module.value(arg.value), net)]
+    if len(lent) != 1 or module.value(given[lent[0]].value).place != net.place or len(given) != len(call.args):
+        return False
+    stmts = list(info.scope.body.walk())
+    if info.cls is not None or any(_names_gradients(s) or lent[0] in s.defs for s in stmts):
+        return False
+    own = Net(lent[0], lent[0])
+    return all(_elsewhere(c, s, info.scope, own, info.module, project, deep + 1) for s in stmts for c in s.calls)
+
+
 def _reaches(given: Value, net: Net) -> bool:
     """An argument is the network, or varied with it."""
     places = {*given.deps, given.place} if given.place else given.deps
     return any(p.startswith("^") or overlaps(p, net.place) for p in places)
 
 
-def _uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
+def uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
     """The function, or one that it calls, goes backward, steps, clears or names gradients."""
     for stmt in info.scope.body.walk():
         if _names_gradients(stmt):
@@ -241,7 +275,7 @@ def _uses_gradients(info: FunctionInfo, project: Project, deep: int) -> bool:
             if method in TAPE or "clip_grad" in method:
                 return True
             other = resolve(call, info.scope, info.module, project)
-            if other is not None and (deep == 0 or _uses_gradients(other, project, deep - 1)):
+            if other is not None and (deep == 0 or uses_gradients(other, project, deep - 1)):
                 return True
     return False
 

@@ -86,11 +86,14 @@ def _begun(stmt: Stmt, index: str) -> set[str]:
 
 
 def _held(name: str, loop: Stmt, scope: Scope) -> bool:
-    """The name stands for something before the loop, and not for a number that it was given to begin with."""
+    """The name stands for something before the loop, and not for a number that it was given to begin with.
+
+    Inside of another loop it stands for what the turn before left.
+    """
     bound = [s for s in scope.body.walk() if s.number < loop.number and name in s.defs]
     node = bound[-1].node if bound else None
     if type(node) is not cst.Assign:
-        return node is not None
+        return node is not None or any(a.is_loop for a in loop.ancestors())
     return not isinstance(constant(node.value), (int, float)) and code(node.value) != "None"
 
 

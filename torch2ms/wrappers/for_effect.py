@@ -2,6 +2,7 @@
 
 What happens to gradients happens in statements, so `return self.optimizer.zero_grad()` is one, with a return behind it.
 `self.mean = torch.add(a, b, out=self.mean)` is written for its effect as well: the attribute stays what it is.
+`if p.grad is not None: return` leaves the loop that a function ends with: then it can stand where it is called.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch2ms.wrappers.passes import each_module
 EVENTS = re.compile(
     r"\[\s*\w[\w.\[\]]{0,200}\.(?:backward|step|zero_grad|unscale_)\(|\breturn [\w.]+\.(?:step|zero_grad)\("
     r"|\bout\s{0,3}=\s{0,3}[\w\[]{1,200}[.\[]"
+    r"|\.grad is not None:\s{1,100}return\b"
 )
 METHODS = {"backward", "step", "zero_grad", "unscale_"}
 
@@ -30,7 +32,9 @@ def as_loops(module: ModuleInfo, _: Project) -> Plain | None:
     if not module.says(EVENTS):
         return None
     stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
-    found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module) or _keeps(s)}
+    found = {id(s.node) for s, scope in stmts 
+             if _runs(s, scope) or _returns(s, module) or _keeps(s)
+             or type(s.node) is cst.Return and _leaves(s, scope)}  # fmt: skip
     return _Writer(module, found).plain() if found else None
 
 
@@ -56,6 +60,18 @@ def _returns(stmt: Stmt, module: ModuleInfo) -> bool:
         return False
     assert isinstance(call, cst.Call)
     return func.attr.value == "zero_grad" or func.attr.value == "step" and not call.args
+
+
+def _leaves(stmt: Stmt, scope: Scope) -> bool:
+    """The function ends where its last statement, a loop, is left because a gradient is there."""
+    if type(stmt.node) is not cst.Return or stmt.node.value is not None or stmt.off or not scope.is_function:
+        return False
+    around = [*stmt.ancestors()]
+    test, loop = around if len(around) == 2 else (None, None)
+    if test is None or loop is None or not isinstance(test.node, cst.If) or not isinstance(loop.node, cst.For):
+        return False
+    told = code(test.node.test).strip("()").endswith(".grad is not None")
+    return told and loop is scope.body.stmts[-1] and loop.node.orelse is None
 
 
 def _keeps(stmt: Stmt) -> bool:
@@ -87,6 +103,10 @@ class _Writer(Suites):
         self.last = {id(scope.body.stmts[-1].node) for scope in module.scope.walk() if scope.body.stmts}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) in self.found and isinstance(node, cst.Return) and node.value is None:
+            left = cst.Break()
+            self.number(left, node)
+            return [left]
         if id(node) in self.found and isinstance(node, cst.Return) and node.value is not None:
             call, rest = cst.Expr(node.value), cst.Return(cst.Name("None"))
             self.number(call, node)

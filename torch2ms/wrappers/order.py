@@ -9,6 +9,7 @@ from torch2ms.wrappers.asked import asked, recording, unkept
 from torch2ms.wrappers.begun import begun
 from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.cast_inside import cast_inside
+from torch2ms.wrappers.cleared_in_part import cleared_in_part
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.components import components
@@ -77,6 +78,7 @@ from torch2ms.wrappers.sunk import sunk
 from torch2ms.wrappers.supplied import supplied
 from torch2ms.wrappers.switched import switched
 from torch2ms.wrappers.taken import out_of_the_way
+from torch2ms.wrappers.taken_over import taken_over
 from torch2ms.wrappers.ternary import ternary
 from torch2ms.wrappers.trainers.unwrap import unwrapped
 from torch2ms.wrappers.turns import written_out
@@ -180,7 +182,7 @@ NAMES: tuple[Pass, ...] = (
 LOOPS: tuple[Pass, ...] = (summed, unrolled, written_out)
 
 # statements that store gradients, each of them one that does so and no more
-STORES: tuple[Pass, ...] = (kept_graphs, each_alone, added, overwritten, filled, clipped)
+STORES: tuple[Pass, ...] = (kept_graphs, each_alone, cleared_in_part, taken_over, added, overwritten, filled, clipped)
 
 # functions that MindSpore can compile or differentiate
 FUNCTIONS: tuple[Pass, ...] = (renamed, flagged, looped, without_state, as_calls, branched)

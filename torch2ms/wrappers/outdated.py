@@ -1,6 +1,7 @@
-"""Signatures that torch still takes and no longer documents: `p.add_(-lr, grad)` is `p.add_(grad, alpha=-lr)`.
+"""What torch still takes and no longer documents: `p.add_(-lr, grad)` is `p.add_(grad, alpha=-lr)`.
 
 Optimizers and losses of some years ago are full of them: `v.addcmul_(1 - beta, g, g)`, `dist.addmm_(1, -2, x, y.t())`.
+Workers that share a network set `shared._grad`, which could be set when `.grad` could not.
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ CALL = re.compile(r"\b(?:add|sub|addcmul|addcdiv|addmm|addmv|addr|addbmm|baddbmm
 @each_module
 def outdated(module: ModuleInfo, _: Project) -> Plain | None:
     """What becomes of a module with such calls."""
-    if not module.says(CALL):
+    if not module.has("._grad") and not module.says(CALL):
         return None
-    calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
+    hidden = {id(n) for n in module.of_kind(cst.Attribute) if _hidden(n, module)} if module.has("._grad") else set()
+    calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls
+             ] if module.says(CALL) else []  # fmt: skip
     found = {id(call): args for call in calls if (args := _documented(call, module)) is not None}
-    return _Writer(module, found).plain() if found else None
+    return _Writer(module, found, hidden).plain() if found or hidden else None
+
+
+def _hidden(node: cst.Attribute, module: ModuleInfo) -> bool:
+    """`p._grad` of a parameter is its gradient."""
+    return node.attr.value == "_grad" and module.value(node.value).kind in ("tensor", "param")
 
 
 def _documented(call: cst.Call, module: ModuleInfo) -> list[tuple[str, int]] | None:
@@ -69,11 +77,14 @@ def _weighed(count: int, of_torch: bool) -> list[tuple[str, int]] | None:
 
 
 class _Writer(Suites):
-    """One module whose calls have the documented arguments."""
+    """One module with the documented arguments and names."""
 
-    def __init__(self, module: ModuleInfo, found: dict[int, list[tuple[str, int]]]) -> None:
+    def __init__(self, module: ModuleInfo, found: dict[int, list[tuple[str, int]]], hidden: set[int]) -> None:
         super().__init__(module)
-        self.found = found
+        self.found, self.hidden = found, hidden
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        return updated.with_changes(attr=cst.Name("grad")) if id(original) in self.hidden else updated
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         order = self.found.get(id(original))

@@ -36,6 +36,7 @@ from torch2ms.analysis.evaluation.methods import (
     some_of,
     tensor_method,
 )
+from torch2ms.analysis.evaluation.narrow import CLASS
 from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
@@ -100,6 +101,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
         return replace(new_optimizer("", given), likely=True)
+    if target.name == CLASS and target.kind == "unknown":
+        return _another(target.place, given, ev)
     if type(node.func) is cst.Call and target.kind == "unknown":
         dispatched(given, ev)
     if type(node.func) is cst.Attribute:
@@ -299,6 +302,15 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
             return _function(method, given, ev, target)
     own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
     return Value("unknown", deps=given.deps | own | target.deps)
+
+
+def _another(place: str, given: Given, ev: Evaluator) -> Value:
+    """`type(net)(...)`, `net.__class__()`: one more of the class of what is there, with parameters of its own."""
+    one = ev.env.get(place) or UNKNOWN
+    if class_of(one, ev.module, ev.project) is not None:
+        return _instance(replace(one, kind="class"), given, ev)
+    kind = "module" if one.kind == "module" else "unknown"
+    return Value(kind, name=one.name, deps=given.deps, likely=True)
 
 
 def _instance(target: Value, given: Given, ev: Evaluator) -> Value:

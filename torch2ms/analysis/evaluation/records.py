@@ -148,7 +148,13 @@ def parts(cls: ClassInfo, given: Given) -> tuple[Value, ...]:
 def _only_copied(name: str, scope: Scope) -> bool:
     """`self.shadow = copy.deepcopy(net)`, and nothing else of the parameter is kept."""
     stmts = scope.body.walk()
-    read = sum(isinstance(n, cst.Name) and n.value == name for s in stmts for n in s.nodes)
+    parts = (
+        n.attr if type(n) is cst.Attribute else n.keyword if type(n) is cst.Arg else None
+        for s in stmts
+        for n in s.nodes
+    )  # `self.net`, `net=...`: names, and no reads
+    others = {id(part) for part in parts}
+    read = sum(type(n) is cst.Name and n.value == name and id(n) not in others for s in stmts for n in s.nodes)
     copies = (c for s in stmts for c in s.calls if dotted(c.func) in ("copy.deepcopy", "deepcopy"))
     return 0 < read == sum(isinstance(n, cst.Name) and n.value == name for c in copies for n in descend(c))
 

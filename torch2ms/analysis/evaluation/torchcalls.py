@@ -202,13 +202,21 @@ def _gradients(given: Given) -> Value:
     return Value("tuple", items=items, deps=one.deps, name="of tensor")
 
 
+def _copied(name: str, original: Value) -> Value:
+    """A copy; a deep one of a network that a function is handed shares no parameter with what its caller has."""
+    own = frozenset({f"@{original.place}", original.place})
+    if name == "copy.deepcopy" and original.kind == "module" and original.deps <= own:
+        return replace(original, place="", deps=NO_DEPS, owns=None)
+    return replace(original, place="")
+
+
 def _host(name: str, given: Given) -> Value:
     """A call into a library that knows nothing of gradients, as far as the name tells."""
     root = name.partition(".")[0]
     if root == "numpy":
         return arrays.numpy_made(name.rpartition(".")[2], given.node, given.args)
     if root == "copy" and given.args:
-        return replace(given.first, place="")
+        return _copied(name, given.first)
     if name == "itertools.chain" and all(a.kind in ("params", "list") for a in given.args):
         return Value("params", deps=given.deps)
     if name == "itertools.chain.from_iterable" and given.first.name in ("of params", "of list"):

@@ -368,7 +368,8 @@ class Finder:
         if not active:
             return
         grown = {root(m) for s in active if not puts_back(s, region.event) for m in s.all_muts}
-        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks and not same_object(s.node)]
+        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks and not same_object(s.node)
+                  and not self.used_before(s, active[0], block)]  # fmt: skip
         active = sorted([*active, *makers], key=lambda s: s.number)  # a list is made where it is filled
         feeding = [s for s in feeding if s not in makers]
         stmts = block.stmts
@@ -415,14 +416,8 @@ class Finder:
             if id(stmt) not in graphs and not behind and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
         filled = {root(m) for s in inside if not puts_back(s, region.event) for m in s.all_muts}
-        more = [
-            s
-            for s in feeding
-            if s.number < inside[0].number
-            and {root(d) for d in s.defs} & filled
-            and not s.blocks
-            and not same_object(s.node)
-        ]
+        more = [s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled
+                and not s.blocks and not same_object(s.node) and not self.used_before(s, active[0], block)]  # fmt: skip
         if more:  # what an inner statement fills is made inside too
             region.after = []
             self.fill(
@@ -439,6 +434,12 @@ class Finder:
                 region.problem = f"a `{reason}` stands inside its forward"
             if any(id(s) in self.event_stmts - self.constant for s in stmt.walk()):
                 region.problem = region.problem or "another gradient event stands inside its forward"
+
+    def used_before(self, maker: Stmt, first: Stmt, block: Block) -> bool:
+        """What it makes is filled and read around another gradient call, before the forward goes on to fill it."""
+        made, stmts = {root(d) for d in maker.defs}, block.stmts
+        between = stmts[stmts.index(maker) + 1 : stmts.index(first)] if maker.number < first.number else []
+        return any(made & {root(u) for u in s.all_uses | s.all_muts} and self.blocks(s) for s in between)
 
     def split(self, region: Region, inside: list[Stmt], useful: set[int], active: set[int]) -> None:
         """Something between the active statements has to stay between: cut the tape there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import bind_arguments
+from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.sites import receiver
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -215,6 +216,7 @@ def _events(
             value = value if rest else bound[head]
         else:
             base = head if head not in info.scope.locals and _same_name(head, info, scope, module) else ""
+        value = rebase(value, head, base) if rest else value
         base = base or UNNAMED
         place = f"{base}.{rest}" if rest else base
         event = Event("clear", stmt, call, place, value, lifted=True, called=True)

@@ -12,7 +12,7 @@ from torch2ms.analysis.program.sites import bound_arguments
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, to_clip
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps, replace
+from torch2ms.analysis.values import PART, PICKED, any_nested, any_overlap, overlaps, replace
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner, token
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
@@ -356,6 +356,8 @@ def kinship(event: Event, owner: Owner) -> str:
     if found != "other" or owner.owns is None or _single(event):
         return found
     wide = event.value.deps or frozenset({event.place})
+    if any(not any_overlap(frozenset({w}), owner.owns) for w in wide if not w.startswith(("@", "^"))):
+        return "other"  # a network of its own, which may be a copy: its gradients are looked up, and missed where it is
     return "unseen" if all(any(p == w or p.startswith(f"{w}.") for w in wide) for p in owner.owns) else "other"
 
 

@@ -24,8 +24,10 @@ from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
 from torch2ms.tape.uses.kept import WHY, keeps_zeros, kept_while_changed
 from torch2ms.tape.uses.layer_loops import one_dimensional
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
+from torch2ms.tape.uses.one_for_two import changed_for_both
 from torch2ms.tape.uses.own_memory import by_index, into_name, kept_apart
 
+COPY_IT = "store q.grad.clone() if the value of now is meant"
 NAME_THEM = "name the parameters that take part in the loss, or leave out those whose gradient is zero"
 
 
@@ -60,7 +62,12 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], events, plan, writer)
         elif event.kind == "fill" and len(takers := _taking(event, several or [owner], records)) == 1:
-            plan_fill(event, takers[0], module, plan)
+            if why := changed_for_both(event, takers[0], records):
+                plan.refuse(
+                    event.stmt, replace(refusal(event, why), todo="store q.grad.clone() if the value of now is meant")
+                )
+            else:
+                plan_fill(event, takers[0], module, plan)
         elif event.kind == "fill":
             plan.refuse(event.stmt, refusal(event, "several optimizers take the gradients that it fills"))
         elif event.kind == "leaf_grad" and filled(event, events):

@@ -30,14 +30,14 @@ WHY = "it is kept without a copy, and used after the gradient itself has changed
 def kept_while_changed(event: Event, owner: Owner, records: Records) -> bool:
     """The read keeps the gradient itself, which changes before the last use of what keeps it."""
     stmt = event.stmt
-    names = {place for place, node in _keeps(stmt, records.module) for own in _parts(node) if _shown(own) is event.node}
+    names = {place for place, node in keeps(stmt, records.module) for own in parts(node) if shown(own) is event.node}
     if not names:
         return False
     kept = names | _aliases(names, records)
     return any(_walk(path, stmt, kept, owner, records) for path in _paths(stmt, kept, records))
 
 
-def _keeps(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, cst.BaseExpression]]:
+def keeps(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, cst.BaseExpression]]:
     """What the statement puts where: under a name, as an item, into a container."""
     node = stmt.node
     if type(node) is cst.Assign:
@@ -53,24 +53,24 @@ def _keeps(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, cst.BaseExpres
             yield dotted(func.value), node.value.args[-1].value
 
 
-def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The values that are in a list, a tuple or a dictionary; the value itself, where it is none."""
     if isinstance(node, (cst.List, cst.Tuple)):
         for element in node.elements:
-            yield from _parts(element.value)
+            yield from parts(element.value)
     elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-        yield from _parts(node.elt)
+        yield from parts(node.elt)
     elif isinstance(node, cst.DictComp):
-        yield from _parts(node.value)
+        yield from parts(node.value)
     elif isinstance(node, cst.IfExp):
-        yield from (*_parts(node.body), *_parts(node.orelse))
+        yield from (*parts(node.body), *parts(node.orelse))
     elif isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple", "dict") and node.args:
-        yield from _parts(node.args[0].value)
+        yield from parts(node.args[0].value)
     else:
         yield node
 
 
-def _shown(node: cst.BaseExpression) -> cst.BaseExpression:
+def shown(node: cst.BaseExpression) -> cst.BaseExpression:
     """What the expression shows the memory of: `p.grad` of `p.grad.data.view(-1)`."""
     while True:
         if type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in SHOWN:
@@ -86,8 +86,8 @@ def _aliases(names: set[str], records: Records) -> set[str]:
     found: set[str] = set()
     for _ in range(2):
         for stmt in records.scope.body.walk():
-            for place, node in _keeps(stmt, records.module):
-                if any(dotted(_shown(part)) in names | found for part in _parts(node)):
+            for place, node in keeps(stmt, records.module):
+                if any(dotted(shown(part)) in names | found for part in parts(node)):
                     found.add(place)
     return found - names
 
@@ -118,10 +118,10 @@ def _walk(path: list[Stmt], read: Stmt, kept: set[str], owner: Owner, records: R
                 if not changed and id(stmt.block) in around and owner.cleared_by(event, len(records.owners) == 1):
                     return False  # another tensor takes its place
             else:
-                changed = changed or _changes(event, owner, records)
+                changed = changed or changes(event, owner, records)
         if type(stmt.node) is cst.Assign and id(stmt.block) in around:
-            for place, node in _keeps(stmt, records.module):
-                same = any(dotted(_shown(part)) in live for part in _parts(node))
+            for place, node in keeps(stmt, records.module):
+                same = any(dotted(shown(part)) in live for part in parts(node))
                 live = live | {place} if same else live - {place}
         if not live:
             return False
@@ -130,7 +130,7 @@ def _walk(path: list[Stmt], read: Stmt, kept: set[str], owner: Owner, records: R
 
 def _stores(stmt: Stmt, module: ModuleInfo) -> bool:
     """A container takes something in: nothing that is in there is used."""
-    return type(stmt.node) is cst.Expr and any(True for _ in _keeps(stmt, module))
+    return type(stmt.node) is cst.Expr and any(True for _ in keeps(stmt, module))
 
 
 def _zeroes(event: Event) -> bool:
@@ -144,13 +144,18 @@ def _zeroes(event: Event) -> bool:
     return kept is not None and constant(kept) is False
 
 
+def empties(event: Event, owner: Owner, alone: bool) -> bool:
+    """The event sets the gradients of the owner to None."""
+    return event.kind == "clear" and not _zeroes(event) and owner.cleared_by(event, alone)
+
+
 def keeps_zeros(event: Event) -> bool:
     """The clear may leave zeros behind instead of None."""
     kept = argument(event.node, 0, "set_to_none") if type(event.node) is cst.Call else None
     return _zeroes(event) or kept is not None and constant(kept) is not True
 
 
-def _changes(event: Event, owner: Owner, records: Records) -> bool:
+def changes(event: Event, owner: Owner, records: Records) -> bool:
     """The event writes into the gradients of the owner."""
     if event.kind == "backward":
         return owner.takes(event.value.deps) and records.accumulates(event, owner)

@@ -242,7 +242,7 @@ def _filling(variable: str, loop: cst.For, value: cst.BaseExpression) -> Text:
         names = [dotted(e.value) for e in target.elements]
         if dotted(value) in names and isinstance(given, cst.Call) and dotted(given.func) == "zip":
             filling = given.args[names.index(dotted(value))].value
-            listed = "{0}" if isinstance(filling, cst.List) else "list({0})"
+            listed = "{0}" if isinstance(filling, (cst.List, cst.ListComp)) else "list({0})"
             return Text(f"{variable} = {listed}", [filling])
         target = target.with_changes(lpar=(), rpar=())
     return Text(f"{variable} = [{{0}} for {{1}} in {{2}}]", [value, target, given])
@@ -273,6 +273,9 @@ def plan_comprehension(
             _perhaps_none([outer], param, replacement, module, plan, writer)
         else:
             replacement = f"{param}_grad"
+            through = _gone_through(outer, event.stmt, param)
+            if through is not None and not _in_rows(pairing.params, module):
+                plan.arguments[id(through)] = owner.variable
             if pairing.wrapped or _needed(param, outer):
                 _side_by_side(clause, pairing, owner, plan)
             else:
@@ -289,6 +292,14 @@ def plan_comprehension(
         plan.findings.append(Finding("T2M512", tier, "comprehension over gradients", why, line=event.stmt.lineno))
         return True
     return False
+
+
+def _gone_through(outer: cst.CSTNode, stmt: Stmt, param: str) -> cst.Arg | None:
+    """Of `zip(ps, [q.grad for q in qs])` the second argument: the gradients in their order are there already."""
+    if type(outer) is not cst.ListComp or outer.for_in.ifs or not _is_gradient(outer.elt, param):
+        return None
+    zips = (n for n in stmt.nodes if type(n) is cst.Call and dotted(n.func) == "zip")
+    return next((arg for call in zips for arg in call.args if arg.value is outer), None)
 
 
 def _in_rows(params: cst.BaseExpression, module: ModuleInfo) -> bool:
