@@ -47,6 +47,7 @@ def in_module_class(scope: Scope, module: ModuleInfo) -> bool:
 
 
 TAKING = (cst.Arg, cst.Return, cst.Assign, cst.StarredElement)
+COUNTING = ("len", "enumerate", "zip", "reversed", "range", "iter")  # they take nothing
 
 
 def called_from_list(name: str, scope: Scope) -> bool:
@@ -54,8 +55,11 @@ def called_from_list(name: str, scope: Scope) -> bool:
     if not name:
         return False
     home = scope.cls.node if name.startswith("self.") and scope.cls is not None else scope.node
+    looked: set[int] = set()
     for node in descend(home):
-        taken = node.value if node.__class__ in TAKING else None
+        if node.__class__ is cst.Call and dotted(node.func) in COUNTING:
+            looked.update(map(id, node.args))
+        taken = node.value if node.__class__ in TAKING and id(node) not in looked else None
         if taken is not None and dotted(taken) == name:
             return False
     return True

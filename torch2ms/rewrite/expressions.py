@@ -58,12 +58,13 @@ class Expressions(Positions):
         if id(original) in self.plan.around:
             return cst.parse_expression(self.plan.around[id(original)].format(code(made)))
         stmt = self.work.stmt
-        kept = id(original) in self.unnamed or id(original) in self.listed and stmt is not None and called_from_list(
-            self.listed[id(original)], stmt.block.scope)  # fmt: skip
+        listed = self.listed.get(id(original), "")
+        stays = bool(listed) and stmt is not None and called_from_list(listed, stmt.block.scope)
+        kept = stays or id(original) in self.unnamed
         if id(original) in self.returned and stmt is not None:
             kept = id(self.module.functions.get(id(stmt.block.scope))) in reached_otherwise(self.work.project)
         if in_module_class(stmt.block.scope, self.module) if stmt is not None else self.work.in_cell:
-            kept = False
+            kept = stays and listed.startswith("self.")  # a plain list, which no mode goes through
         if not kept and id(original) not in self.at_once:
             return made
         if not starts_in_training(original, self.module, self.work.project):

@@ -195,10 +195,10 @@ class Positions(Rewriter):
             if type(node.value) is cst.Tuple and dotted(node.targets[0].target) in asked_for(self.module):
                 self.mark_classes(node.value, asked=True)
         value = node.value
-        if type(value) is cst.Dict:
-            self.unnamed |= {id(e.value) for e in value.elements}
-        if type(value) is cst.DictComp:
-            self.unnamed.add(id(value.value))
+        if type(value) is cst.Dict or type(value) is cst.DictComp:
+            parts = members(value)
+            self.unnamed |= {id(part) for part in parts}
+            self.listed |= {id(part): dotted(node.targets[0].target) for part in parts}
         if any(type(t.target) is cst.Subscript for t in node.targets):
             self.unnamed.add(id(value))
         if type(value) is cst.Tuple and type(node.targets[0].target) is not cst.Tuple:

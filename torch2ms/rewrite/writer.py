@@ -147,6 +147,8 @@ class Writer:
         for name in WRITTEN & self.aliases.keys():
             brought = rf"(?<![\w.]){name}(?=\.(?!(?:{OF_CELLS})\b))|(?<=^@){name}$"
             text = re.sub(brought, self.aliases[name], text)
+        for name in self.needs & self.aliases.keys() - WRITTEN:  # a function of ours, and the user has one of that name
+            text = re.sub(rf"(?<![\w.]){name}(?=\()", self.aliases[name], text)
         return text
 
     def counts(self, finding: Finding) -> bool:
