@@ -25,6 +25,8 @@ from torch2ms.tape.uses.kept import WHY, keeps_zeros, kept_while_changed
 from torch2ms.tape.uses.layer_loops import one_dimensional
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 from torch2ms.tape.uses.own_memory import by_index, into_name, kept_apart
+from torch2ms.tape.uses.reordered import WHY as ORDER
+from torch2ms.tape.uses.reordered import reordered
 
 NAME_THEM = "name the parameters that take part in the loss, or leave out those whose gradient is zero"
 
@@ -50,6 +52,10 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
             if not inside_loop(event, events):
                 plan.refused.add(id(event.node))
                 plan.refuse(event.stmt, refusal(event, "whose gradients these are is not seen"))
+            continue
+        if event.kind in ("grad_loop", "fill", "leaf_grad") and reordered(event, owner, writer.project):
+            plan.refused.add(id(event.node))
+            plan.refuse(event.stmt, refusal(event, ORDER))
             continue
         several = [o for o in owners if o.kind != "leaf" and concerns(event, o, owners)]
         seen = [o for o in several if kinship(event, o) == "same"]
