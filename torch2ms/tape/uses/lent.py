@@ -21,7 +21,7 @@ def lent(event: Event, events: list[Event], owner: Owner, owners: list[Owner]) -
     if event.kind not in WRITING and not event.writes or event.kind == "fill":
         return ""
     for fill in events:
-        if fill.kind == "fill" and fill.stmt.number < event.stmt.number and concerns(fill, owner, owners):
+        if fill.kind == "fill" and _behind(event.stmt, fill.stmt) and concerns(fill, owner, owners):
             name = _given(fill)
             if name and any(name in s.uses for s in fill.stmt.block.scope.body.walk() if _behind(s, fill.stmt)):
                 return name

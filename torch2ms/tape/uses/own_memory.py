@@ -24,8 +24,12 @@ def by_index(stmt: Stmt) -> bool:
     body = [stmt, *(s for b in stmt.blocks for s in b.walk())]
     if any(_stores(s.node) for s in body):
         return True
-    names = _names(body, VIEWING)
-    return any(names & s.muts or names and _changes(s.node) or _keeps(s.node, names) for s in body)
+    names, itself = _names(body, VIEWING), bool(_names(body, frozenset()))
+    for inner in body:
+        direct = _changes(inner.node, VIEWING)
+        if names & inner.muts and not direct or itself and _changes(inner.node) or _keeps(inner.node, names):
+            return True
+    return False
 
 
 def through_name(stmt: Stmt) -> bool:
@@ -83,12 +87,12 @@ def _keeps(node: cst.CSTNode, names: frozenset[str]) -> bool:
     return isinstance(node.value, cst.Name) and node.value.value in names or _of_gradient(node.value)
 
 
-def _changes(node: cst.CSTNode) -> bool:
+def _changes(node: cst.CSTNode, methods: frozenset[str] = frozenset()) -> bool:
     """`p.grad.mul_(s)`, which is written by index where other names hold the gradient."""
-    return isinstance(node, cst.Expr) and is_change(node.value) and _of_gradient(base(node.value))
+    return isinstance(node, cst.Expr) and is_change(node.value) and _of_gradient(base(node.value), methods)
 
 
-def _of_gradient(node: cst.CSTNode, methods: frozenset[str] = VIEWING) -> bool:
+def _of_gradient(node: cst.CSTNode, methods: frozenset[str] = frozenset()) -> bool:
     while True:
         if isinstance(node, cst.Subscript) or isinstance(node, cst.Attribute) and node.attr.value == "data":
             node = node.value
