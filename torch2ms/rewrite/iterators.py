@@ -28,11 +28,8 @@ def asked_again(node: cst.Assign, writer: Writer) -> list[cst.BaseStatement] | N
     given = writer.module.value(call.args[0].value)
     if given.kind != "loader" and not (given.kind == "unknown" and writer.project.says(LOADERS)):
         return None
-    batch = "batch"
-    while batch in writer.module.bound:
-        batch += "_"
     writer.tell("T2M601", "iter of a loader", WHY)
-    return writer.text(f"{{0}} = ({batch} for {batch} in {{1}})", node.targets[0].target, call.args[0].value)
+    return writer.text("{0} = (batch for batch in {1})", node.targets[0].target, call.args[0].value)
 
 
 @once

@@ -14,8 +14,8 @@ from torch2ms.analysis.syntax.names import name_called
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
 
-VIEWING = frozenset({"detach", "contiguous", "view", "reshape", "flatten", "view_as", "squeeze"})
-SHOWING = VIEWING | {"float", "to", "type"}  # these give back what is of that type already
+# they show the memory of what they are called on, or give back what is of that type already
+SHOWING = frozenset({"detach", "contiguous", "view", "reshape", "flatten", "view_as", "squeeze", "float", "to", "type"})
 
 
 def by_index(stmt: Stmt) -> bool:
@@ -24,9 +24,9 @@ def by_index(stmt: Stmt) -> bool:
     body = [stmt, *(s for b in stmt.blocks for s in b.walk())]
     if any(_stores(s.node) for s in body):
         return True
-    names, itself = _names(body, VIEWING), bool(_names(body, frozenset()))
+    names, itself = _names(body, SHOWING), bool(_names(body, frozenset()))
     for inner in body:
-        direct = _changes(inner.node, VIEWING)
+        direct = _changes(inner.node, SHOWING)
         if names & inner.muts and not direct or itself and _changes(inner.node) or _keeps(inner.node, names):
             return True
     return False
@@ -35,8 +35,7 @@ def by_index(stmt: Stmt) -> bool:
 def through_name(stmt: Stmt) -> bool:
     """It writes into a gradient that it has under a name, in torch: `grad = p.grad.float()`, then `grad.add_(p)`."""
     body = [stmt, *(s for b in stmt.blocks for s in b.walk())]
-    names = _names(body, SHOWING)
-    return any(names & s.muts for s in body)
+    return any(_names(body, SHOWING) & s.muts for s in body)
 
 
 def _names(body: list[Stmt], methods: frozenset[str]) -> frozenset[str]:
