@@ -5,7 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
-from torch2ms.analysis.layer_modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
+from torch2ms.analysis.layer_modes import (
+    called_from_list,
+    copies_part,
+    in_module_class,
+    reached_otherwise,
+    starts_in_training,
+)
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
@@ -67,7 +73,10 @@ class Expressions(Positions):
             kept = stays and listed.startswith("self.")  # a plain list, which no mode goes through
         if not kept and id(original) not in self.at_once:
             return made
-        if not starts_in_training(original, self.module, self.work.project):
+        begins = starts_in_training(original, self.module, self.work.project)
+        if stays and stmt is not None and not begins:
+            begins = copies_part(original, stmt.block.scope, self.module, self.work.project)
+        if not begins:
             return made
         if stmt is not None and self.keeps_modes(original, stmt):
             return made
