@@ -59,7 +59,9 @@ class Assignments:
         if len(node.targets) != 1:
             made = group_writes.rate_and_names(node, self.writer) or self.stored_and_named(node)
             return made or patched(stmt, node, self.writer)
-        if (iterator := asked_again(node, self.writer)) is not None:
+        called = node.value.func if type(node.value) is cst.Call else None
+        asks = type(called) is cst.Name and called.value == "iter"
+        if asks and (iterator := asked_again(node, self.writer)) is not None:
             return iterator
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""

@@ -60,18 +60,18 @@ class Expressions(Positions):
                 self.stored_back.add(id(value))
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        made = self.called_by(original, updated)
-        if id(original) in self.plan.around:
-            return cst.parse_expression(self.plan.around[id(original)].format(code(made)))
+        made, key = self.called_by(original, updated), id(original)
+        if key in self.plan.around:
+            return cst.parse_expression(self.plan.around[key].format(code(made)))
         stmt = self.work.stmt
-        listed = self.listed.get(id(original), "")
-        stays = bool(listed) and stmt is not None and called_from_list(listed, stmt.block.scope)
-        kept = stays or id(original) in self.unnamed
-        if id(original) in self.returned and stmt is not None:
+        kept, stays, listed = key in self.unnamed, False, self.listed[key] if key in self.listed else ""
+        own = in_module_class(stmt.block.scope, self.module) if stmt is not None else self.work.in_cell
+        if listed and stmt is not None and (listed.startswith("self.") if own else not kept):
+            stays = called_from_list(listed, stmt.block.scope)
+        if key in self.returned and stmt is not None:
             kept = id(self.module.functions.get(id(stmt.block.scope))) in reached_otherwise(self.work.project)
-        if in_module_class(stmt.block.scope, self.module) if stmt is not None else self.work.in_cell:
-            kept = stays and listed.startswith("self.")  # a plain list, which no mode goes through
-        if not kept and id(original) not in self.at_once:
+        kept = stays if own else kept or stays  # no mode goes through a plain list of a class
+        if not kept and key not in self.at_once:
             return made
         begins = starts_in_training(original, self.module, self.work.project)
         if stays and stmt is not None and not begins:

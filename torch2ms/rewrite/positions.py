@@ -198,14 +198,15 @@ class Positions(Rewriter):
             if type(node.value) is cst.Tuple and dotted(node.targets[0].target) in asked_for(self.module):
                 self.mark_classes(node.value, asked=True)
         value = node.value
-        held = type(value) is cst.Tuple and bool(dotted(node.targets[0].target))
-        if held or type(value) is cst.Dict or type(value) is cst.DictComp:
+        fixed = type(value) is cst.Tuple and type(node.targets[0].target) is cst.Attribute
+        if fixed or type(value) is cst.Dict or type(value) is cst.DictComp:
             parts = members(value)
             self.unnamed |= {id(part) for part in parts}
             self.listed |= {id(part): dotted(node.targets[0].target) for part in parts}
         if any(type(t.target) is cst.Subscript for t in node.targets):
             self.unnamed.add(id(value))
-            if any(dotted(getattr(t.target, "value", value)) == HIDDEN for t in node.targets):
+            held = node.targets[0].target.value if type(node.targets[0].target) is cst.Subscript else None
+            if type(held) is cst.Attribute and held.attr.value == "__dict__":
                 self.listed[id(value)] = HIDDEN
         if type(value) is cst.Tuple and type(node.targets[0].target) is not cst.Tuple:
             self.unnamed |= {id(e.value) for e in value.elements}

@@ -59,7 +59,8 @@ def called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, dep
     """What `freeze(net)`, `requires_grad(net, True)` or `net.freeze_backbone()` does to the caller's modules."""
     info, receiver = _helper(call, module, project)
     if info is None:
-        return _applied(stmt, call, module, project, depth)
+        by = call.func.attr.value if type(call.func) is cst.Attribute else ""
+        return _applied(stmt, call, module, project, depth) if by == "apply" and len(call.args) == 1 else []
     bound = bind_arguments(info, call, [module.value(a.value) for a in call.args], bool(receiver))
     texts = bind_arguments(info, call, [Value(name=repr(constant(a.value))) for a in call.args], bool(receiver))
     found = []
@@ -85,8 +86,6 @@ def called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, dep
 
 def _applied(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, depth: int) -> list[Toggle]:
     """What `net.apply(freeze_norms)` does: some of the parts are frozen or thawed, nobody knows which."""
-    if method_called(call) != "apply" or len(call.args) != 1:
-        return []
     target = module.value(call.args[0].value)
     info = project.find(target.name, module) if target.kind == "function" and target.name else None
     if not isinstance(info, FunctionInfo):
