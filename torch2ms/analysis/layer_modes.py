@@ -12,7 +12,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import versions
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, choices
 
@@ -46,7 +46,9 @@ def in_module_class(scope: Scope, module: ModuleInfo) -> bool:
     return owner is not None and owner.name in module.classes and module.classes[owner.name].kind == "module"
 
 
+COPYING = ("copy.deepcopy", "copy.copy")
 TAKING = (cst.Arg, cst.Return, cst.Assign, cst.StarredElement)
+COUNTING = ("len", "enumerate", "zip", "reversed", "range", "iter")  # they take nothing
 
 
 def called_from_list(name: str, scope: Scope) -> bool:
@@ -54,8 +56,11 @@ def called_from_list(name: str, scope: Scope) -> bool:
     if not name:
         return False
     home = scope.cls.node if name.startswith("self.") and scope.cls is not None else scope.node
+    looked: set[int] = set()
     for node in descend(home):
-        taken = node.value if node.__class__ in TAKING else None
+        if node.__class__ is cst.Call and dotted(node.func) in COUNTING:
+            looked.update(map(id, node.args))
+        taken = node.value if node.__class__ in TAKING and id(node) not in looked else None
         if taken is not None and dotted(taken) == name:
             return False
     return True
@@ -68,6 +73,13 @@ def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Pr
         mode_sensitive(home.value(call), project, home, _new_parts(call, home)) or _takes_sensitive(call, home, project)
         for call, home in made
     )
+
+
+def copies_part(call: cst.Call, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """`copy.deepcopy(self.encoder)` of a layer that the same constructor made: it is in training mode in torch only."""
+    part = dotted(call.args[0].value) if qualified(call.func, module.imports) in COPYING and call.args else ""
+    made = (s.node.value for s in scope.body.walk() if part in s.defs and type(s.node) is cst.Assign)
+    return part.startswith("self.") and any(starts_in_training(node, module, project) for node in made)
 
 
 def _new_parts(call: cst.Call, module: ModuleInfo) -> bool:

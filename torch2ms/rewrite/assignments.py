@@ -21,6 +21,7 @@ from torch2ms.rewrite.inplace.callers import key
 from torch2ms.rewrite.inplace.held_views import kept_view
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
+from torch2ms.rewrite.iterators import asked_again
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.owned import bound_beside
 from torch2ms.rewrite.layers.pinned import MODES, kept_mode
@@ -58,6 +59,10 @@ class Assignments:
         if len(node.targets) != 1:
             made = group_writes.rate_and_names(node, self.writer) or self.stored_and_named(node)
             return made or patched(stmt, node, self.writer)
+        called = node.value.func if type(node.value) is cst.Call else None
+        asks = type(called) is cst.Name and called.value == "iter"
+        if asks and (iterator := asked_again(node, self.writer)) is not None:
+            return iterator
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
         if is_foreign(named) and "." in named:

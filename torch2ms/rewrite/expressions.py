@@ -5,7 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
-from torch2ms.analysis.layer_modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
+from torch2ms.analysis.layer_modes import (
+    called_from_list,
+    copies_part,
+    in_module_class,
+    reached_otherwise,
+    starts_in_training,
+)
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
@@ -54,19 +60,23 @@ class Expressions(Positions):
                 self.stored_back.add(id(value))
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        made = self.called_by(original, updated)
-        if id(original) in self.plan.around:
-            return cst.parse_expression(self.plan.around[id(original)].format(code(made)))
+        made, key = self.called_by(original, updated), id(original)
+        if key in self.plan.around:
+            return cst.parse_expression(self.plan.around[key].format(code(made)))
         stmt = self.work.stmt
-        kept = id(original) in self.unnamed or id(original) in self.listed and stmt is not None and called_from_list(
-            self.listed[id(original)], stmt.block.scope)  # fmt: skip
-        if id(original) in self.returned and stmt is not None:
+        kept, stays, listed = key in self.unnamed, False, self.listed[key] if key in self.listed else ""
+        own = in_module_class(stmt.block.scope, self.module) if stmt is not None else self.work.in_cell
+        if listed and stmt is not None and (listed.startswith("self.") if own else not kept):
+            stays = called_from_list(listed, stmt.block.scope)
+        if key in self.returned and stmt is not None:
             kept = id(self.module.functions.get(id(stmt.block.scope))) in reached_otherwise(self.work.project)
-        if in_module_class(stmt.block.scope, self.module) if stmt is not None else self.work.in_cell:
-            kept = False
-        if not kept and id(original) not in self.at_once:
+        kept = stays if own else kept or stays  # no mode goes through a plain list of a class
+        if not kept and key not in self.at_once:
             return made
-        if not starts_in_training(original, self.module, self.work.project):
+        begins = starts_in_training(original, self.module, self.work.project)
+        if stays and stmt is not None and not begins:
+            begins = copies_part(original, stmt.block.scope, self.module, self.work.project)
+        if not begins:
             return made
         if stmt is not None and self.keeps_modes(original, stmt):
             return made

@@ -29,6 +29,7 @@ def functions_called(module: ModuleInfo) -> dict[str, list[FunctionInfo]]:
 
 
 GROWING = {"append": 0, "extend": 0, "insert": 1, "update": 0, "add_module": 1, "register_module": 1}  # what they get
+HIDDEN = "self.__dict__"  # what stands there is no part of the network
 LISTS = (cst.List, cst.ListComp)
 MADE = (cst.BinaryOperation, cst.Call)
 SUMS = (cst.Add, cst.Multiply)
@@ -88,6 +89,8 @@ class Positions(Rewriter):
             self.initialised |= {id(a.value) for a in node.args if a.keyword is None or a.keyword.value == "tensor"}
         if name.rpartition(".")[2] == "Tensor":
             self.converted |= {id(arg.value) for arg in node.args}
+        if name == "object.__setattr__" and len(node.args) == 3:
+            self.listed[id(node.args[2].value)] = HIDDEN
         if name in ("isinstance", "issubclass") and len(node.args) > 1:
             for arg in node.args[name == "isinstance" :]:
                 self.mark_classes(arg.value, asked=True)
@@ -195,12 +198,16 @@ class Positions(Rewriter):
             if type(node.value) is cst.Tuple and dotted(node.targets[0].target) in asked_for(self.module):
                 self.mark_classes(node.value, asked=True)
         value = node.value
-        if type(value) is cst.Dict:
-            self.unnamed |= {id(e.value) for e in value.elements}
-        if type(value) is cst.DictComp:
-            self.unnamed.add(id(value.value))
+        fixed = type(value) is cst.Tuple and type(node.targets[0].target) is cst.Attribute
+        if fixed or type(value) is cst.Dict or type(value) is cst.DictComp:
+            parts = members(value)
+            self.unnamed |= {id(part) for part in parts}
+            self.listed |= {id(part): dotted(node.targets[0].target) for part in parts}
         if any(type(t.target) is cst.Subscript for t in node.targets):
             self.unnamed.add(id(value))
+            held = node.targets[0].target.value if type(node.targets[0].target) is cst.Subscript else None
+            if type(held) is cst.Attribute and held.attr.value == "__dict__":
+                self.listed[id(value)] = HIDDEN
         if type(value) is cst.Tuple and type(node.targets[0].target) is not cst.Tuple:
             self.unnamed |= {id(e.value) for e in value.elements}
         if len(node.targets) > 1:

@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api import Rules
+from torch2ms.api import Rules, definitions
 from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.expressions import Expressions
@@ -147,6 +147,9 @@ class Writer:
         for name in WRITTEN & self.aliases.keys():
             brought = rf"(?<![\w.]){name}(?=\.(?!(?:{OF_CELLS})\b))|(?<=^@){name}$"
             text = re.sub(brought, self.aliases[name], text)
+        for name in self.needs & self.aliases.keys() & definitions.table().keys():
+            # a function of ours, and the user has one of that name
+            text = re.sub(rf"(?<![\w.]){name}(?=\()", self.aliases[name], text)
         return text
 
     def counts(self, finding: Finding) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ModuleInfo
 
 CUT = ("detach", "data", "item", "numpy", "cpu", "tolist", "shape")
+SHOWN = ("detach", "data", "cpu", "to", "view", "flatten", "squeeze")
 PARTLY = re.compile(r"\bpartial\(\s*([\w.]+)")
 ADDING = ("append", "extend", "insert", "appendleft", "update", "__setitem__", "setdefault")
 Callers = dict[str, list[Stmt]]  # the statements that call each network
@@ -59,6 +60,31 @@ def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
             if type(node) is cst.Lambda and (output := _output(node.params, with_more)):
                 note(scope, _called(node.body, output, {p.name.value for p in node.params.params}))
     return list(found.values())
+
+
+def keeps_output(module: ModuleInfo) -> bool:
+    """Some hook keeps the tensor itself that a layer gives, with its graph or without."""
+    nodes = [(n.params, n.body) for n in module.of_kind(cst.Lambda)]
+    for params, body in (*nodes, *((n.params, n.body) for n in module.of_kind(cst.FunctionDef))):
+        output = _output(params, True)
+        if output and any(output in map(_itself, _put(n)) for n in descend(body)):
+            return True
+    return False
+
+
+def _put(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What a statement or a call puts into a container or an attribute."""
+    if isinstance(node, cst.Assign) and not isinstance(node.targets[0].target, cst.Name):
+        yield node.value
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in ADDING:
+        yield from (arg.value for arg in node.args)
+
+
+def _itself(node: cst.BaseExpression) -> str:
+    """`output` for `output.detach().cpu()`: the memory is the same on a CPU."""
+    while isinstance(node, cst.Call) or isinstance(node, cst.Attribute) and node.attr.value in SHOWN:
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return dotted(node)
 
 
 def _output(params: cst.Parameters, given: bool, method: bool = False) -> str:

@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.names import dotted
 PARTS = frozenset(
     {"view", "reshape", "t", "transpose", "permute", "select", "narrow", "unsqueeze", "squeeze", "flatten"}
 )
+CUTTING = frozenset({"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"})
 
 
 def containers(name: str, stmt: Stmt) -> set[str]:
@@ -34,6 +35,21 @@ def note_parts(node: cst.Assign, stmt: Stmt) -> None:
             for name, value in zip(target.target.elements, node.value.elements, strict=False):
                 if type(name.value) is cst.Name:
                     _note_name(name.value.value, value.value, stmt)
+        elif type(target.target) is cst.Tuple and (whole := _cut_up(node.value)) is not None:
+            for name in target.target.elements:
+                if type(name.value) is cst.Name:
+                    _note_name(name.value.value, whole, stmt)
+
+
+def _cut_up(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`x[0]` for `x.chunk(2)` and `torch.split(x, 3)`, whose parts show the memory of `x`."""
+    if type(node) is not cst.Call or type(node.func) is not cst.Attribute or node.func.attr.value not in CUTTING:
+        return None
+    of_torch = type(node.func.value) is cst.Name and node.func.value.value == "torch"
+    if of_torch and not node.args:
+        return None
+    whole = node.args[0].value if of_torch else node.func.value
+    return cst.Subscript(whole, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
 
 
 def _note_name(name: str, value: cst.BaseExpression, stmt: Stmt) -> None:

@@ -18,7 +18,8 @@ from torch2ms.findings import Tier
 from torch2ms.rewrite import apis
 from torch2ms.rewrite.inplace import order, stores, views
 from torch2ms.rewrite.inplace.evaluated import LATE
-from torch2ms.rewrite.inplace.keepers import Kept, keepers, next_layer
+from torch2ms.rewrite.inplace.hooked import hooked
+from torch2ms.rewrite.inplace.keepers import Kept, keepers
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.writer import Writer
 
@@ -30,7 +31,7 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
     for call in stmt.calls:
         if name_called(call) == "register_forward_hook" and id(call) not in looked_at:
             looked_at.add(id(call))
-            _hooked(writer, call)
+            hooked(writer, call, stmt)
             continue
         alone = type(stmt.node) is cst.Expr and stmt.node.value is call
         called = writer.module.value(call.func)
@@ -106,19 +107,6 @@ def _part(
 def _same_target(stmt: Stmt, part: cst.BaseExpression) -> bool:
     node = stmt.node
     return isinstance(node, cst.Assign) and any(code(t.target) == code(part) for t in node.targets)
-
-
-def _hooked(writer: Writer, call: cst.Call) -> None:
-    """The hook gets what the layer gives, and may keep it; torch's next layer may change that in place."""
-    if not writer.project.says(activations.MADE):
-        return
-    acts, what = next_layer(call, writer.module), code(call.func)
-    if UNSEEN in acts:
-        why = "assumed: no activation in place changes the output, which the hook gets"
-        writer.tell("T2M614", what, why, Tier.ASSUMED)
-    elif activations.seen(acts, writer.project, writer.module, activations.DEPTH):
-        why = "the layer behind changes the output, which the hook gets, in place"
-        writer.refuse("T2M614", what, why, "say inplace=False, or give the hook to the activation")
 
 
 def _at_once(writer: Writer, name: cst.Name, acts: frozenset[str]) -> frozenset[str]:

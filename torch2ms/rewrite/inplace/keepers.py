@@ -8,14 +8,12 @@ from typing import NamedTuple
 import libcst as cst
 
 from torch2ms.analysis.evaluation import activations
-from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.liveness import definite, read_after
-from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.sharing import shares
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.rewrite.writer import Writer
 
 DISPLAYS = (cst.Tuple, cst.List, cst.Dict, cst.Set)
@@ -115,15 +113,3 @@ def _steady(target: cst.BaseExpression, stmt: Stmt, call: Stmt) -> bool:
     held = dotted(target.value) if isinstance(target, cst.Subscript) else ""
     between = [s for s in stmt.block.stmts if stmt.number < s.number < call.number]
     return not any(s.blocks or names & s.defs or held in {*s.defs, *s.uses, *s.muts} for s in between)
-
-
-def next_layer(hooked: cst.Call, module: ModuleInfo) -> frozenset[str]:
-    """What is done in place to the output of `net[0]`, which a hook gets: by the next layer of the container."""
-    layer = hooked.func.value if isinstance(hooked.func, cst.Attribute) else None
-    if not isinstance(layer, cst.Subscript) or len(layer.slice) != 1 or not isinstance(layer.slice[0].slice, cst.Index):
-        return frozenset({starts.UNSEEN})
-    index, items = constant(layer.slice[0].slice.value), module.value(layer.value).items
-    if not isinstance(index, int) or not items or not -len(items) <= index < len(items):
-        return frozenset({starts.UNSEEN})
-    following = items[index % len(items) + 1 :]
-    return starts.begins(following[0]) if following else frozenset({starts.UNSEEN})

@@ -50,6 +50,7 @@ from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.uses.frozen_first import frozen_first
+from torch2ms.tape.uses.own_memory import through_name
 
 OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
 ROUNDS = 3  # a loss is handed on through as many functions
@@ -305,7 +306,7 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     taken = taken_of(info, own, names) if (sites or steps) and not stored else None
     if taken is not None and steps:
         if all(not s.call.args or _above(s) for s in sites):
-            if taken.gives and info.cls is not None:
+            if info.cls is not None and (taken.gives or any(through_name(e.stmt) for e in taken.loads)):
                 lifting.changing.add(info.cls.qualified)
             taken.steps, taken.gives, taken.returns = True, False, []
             lifting.taken[key] = taken

@@ -172,6 +172,9 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             if held is not None and held.kind == "module" and held.place and owner.kind == "module":
                 found.places.append((held.place, Value("params", deps=frozenset({held.place}), place=held.place)))
                 continue
+            if held is not None and held.kind == owner.kind == "optimizer" and _here(held.place, scope):
+                found.places.append((held.place, held))
+                continue
             if owns is not None and any(o.startswith("^") for o in owns):
                 owns = None  # named as whoever made the object had it
             begun = taken.info.cls.method("__init__")
@@ -205,6 +208,11 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             value = Value(kind, deps=deps, owns=owner.owns, place=owner.place, ordered=owner.ordered)
             found.places.append((owner.place, value))
     return found
+
+
+def _here(place: str, scope: Scope) -> bool:
+    """The caller has it under this name as well: `opt = SGD(...)`, which it gave to `Warmup(opt)`."""
+    return place in scope.locals and sum(place in s.defs for s in scope.body.walk()) == 1
 
 
 def _as_held(owns: frozenset[str] | None, cls: ClassInfo, held: Value) -> frozenset[str] | None:

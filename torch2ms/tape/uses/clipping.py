@@ -22,6 +22,7 @@ from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 
 FILLS = ("backward", "handed", "gradcall", "step_closure", "fill")
+THEIRS = "the clipped parameters are those of the optimizer"
 
 
 def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan, writer: Writer) -> None:
@@ -145,12 +146,12 @@ def _clamped(grads: str, limit: str) -> str:
 
 def told(event: Event, owners: list[Owner], beyond: bool = False) -> Finding:
     """What is said of a clipping that has a form."""
-    if event.kind == "clip_value":
-        why = "the gradient tuple is clamped"
-        return Finding("T2M511", Tier.EXACT, "clip_grad_value_", why, line=event.stmt.lineno)
     tier = Tier.EXACT if relation(event, owners) == "same" else Tier.ASSUMED
+    if event.kind == "clip_value":
+        why = "the gradient tuple is clamped" + ("" if tier is Tier.EXACT else f"; assumed: {THEIRS}")
+        return Finding("T2M511", tier, "clip_grad_value_", why, line=event.stmt.lineno)
     others = "no other function leaves gradients in the parameters that are clipped beside those of the optimizer"
-    assumed = others if beyond else "the clipped parameters are those of the optimizer"
+    assumed = others if beyond else THEIRS
     why = "the gradient tuple is clipped" + ("" if tier is Tier.EXACT else f"; assumed: {assumed}")
     return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
 
@@ -182,6 +183,8 @@ def _is_part(event: Event, owners: list[Owner], events: list[Event]) -> bool:
         return event.value.kind == "params" and not owners[0].ordered
     if _one_of_several(event, owners[0], events) or _in_turn(event, events):
         return True
+    if isinstance(to_clip(call), cst.Subscript) and relation(event, owners) == "unseen":
+        return True  # `groups["head"]`: an item of a collection, which has more
     if event.value.kind not in ("params", "list") or kinship(event, owners[0]) != "other":
         return False
     held, meant = owners[0].owns or (), [d for d in event.value.deps if not d.startswith("@")]

@@ -23,11 +23,15 @@ from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
 from torch2ms.tape.uses.kept import WHY, keeps_zeros, kept_while_changed
 from torch2ms.tape.uses.layer_loops import one_dimensional
+from torch2ms.tape.uses.lent import lent
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 from torch2ms.tape.uses.one_for_two import changed_for_both
 from torch2ms.tape.uses.own_memory import by_index, into_name, kept_apart
+from torch2ms.tape.uses.reordered import WHY as ORDER
+from torch2ms.tape.uses.reordered import reordered
 
 COPY_IT = "store q.grad.clone() if the value of now is meant"
+LENT = "it writes into `{0}` as well, which has the same gradients and is used again"
 NAME_THEM = "name the parameters that take part in the loss, or leave out those whose gradient is zero"
 
 
@@ -52,6 +56,14 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
             if not inside_loop(event, events):
                 plan.refused.add(id(event.node))
                 plan.refuse(event.stmt, refusal(event, "whose gradients these are is not seen"))
+            continue
+        if event.kind in ("grad_loop", "fill", "leaf_grad") and reordered(event, owner, writer.project):
+            plan.refused.add(id(event.node))
+            plan.refuse(event.stmt, refusal(event, ORDER))
+            continue
+        if name := lent(event, events, owner, owners):
+            plan.refused.add(id(event.node))
+            plan.refuse(event.stmt, replace(refusal(event, LENT.format(name)), todo=f"fill in copies of `{name}`"))
             continue
         several = [o for o in owners if o.kind != "leaf" and concerns(event, o, owners)]
         seen = [o for o in several if kinship(event, o) == "same"]

@@ -350,8 +350,10 @@ def _table(stmt: Stmt, owner: Owner, plan: Plan, writer: Writer, writes: bool, e
     above = plan.before.setdefault(id(stmt), [])
     if not any(isinstance(t, Text) and t.template == made for t in above):
         above.append(Text(made))
-    ordered = f"tuple({table}[param] for param in {weights}) if {table} else None"
-    back = f"{grads} = " + (ordered if empty else f"tuple({table}.values())")
+    back = f"{grads} = tuple({table}.values())"
+    if empty or owner.kind == "optimizers":  # several may hold one parameter
+        ordered = f"tuple({table}[param] for param in {weights})"
+        back = f"{grads} = {ordered} if {table} else None" if empty else f"{grads} = {ordered}"
     if writes and not any(isinstance(t, Text) and t.template == back for t in plan.behind.get(id(stmt), [])):
         plan.behind.setdefault(id(stmt), []).append(Text(back))
     return table

@@ -14,16 +14,34 @@ from torch2ms.analysis.syntax.names import name_called
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
 
+# they show the memory of what they are called on, or give back what is of that type already
+SHOWING = frozenset({"detach", "contiguous", "view", "reshape", "flatten", "view_as", "squeeze", "float", "to", "type"})
+
 
 def by_index(stmt: Stmt) -> bool:
-    """The statement, or one in it, writes into the memory of a gradient: `p.grad[rows] = 0`; `d = p.grad` and
-    `d.add_(p)`."""
+    """The statement, or one in it, writes into the memory of a gradient, or keeps it for others: `p.grad[rows] = 0`;
+    `d = p.grad` and `d.add_(p)`; `state["buf"] = d`."""
     body = [stmt, *(s for b in stmt.blocks for s in b.walk())]
     if any(_stores(s.node) for s in body):
         return True
-    named = [s for s in body if isinstance(s.node, cst.Assign) and _of_gradient(s.node.value)]
-    names = frozenset().union(*(s.defs for s in named))
-    return any(names & s.muts or names and _changes(s.node) for s in body)
+    names, itself = _names(body, SHOWING), bool(_names(body, frozenset()))
+    for inner in body:
+        direct = _changes(inner.node, SHOWING)
+        if names & inner.muts and not direct or itself and _changes(inner.node) or _keeps(inner.node, names):
+            return True
+    return False
+
+
+def through_name(stmt: Stmt) -> bool:
+    """It writes into a gradient that it has under a name, in torch: `grad = p.grad.float()`, then `grad.add_(p)`."""
+    body = [stmt, *(s for b in stmt.blocks for s in b.walk())]
+    return any(_names(body, SHOWING) & s.muts for s in body)
+
+
+def _names(body: list[Stmt], methods: frozenset[str]) -> frozenset[str]:
+    """The names that gradients get, through such methods or without."""
+    named = [s for s in body if isinstance(s.node, cst.Assign) and _of_gradient(s.node.value, methods)]
+    return frozenset().union(*(s.defs for s in named))
 
 
 def into_name(stmt: Stmt) -> bool:
@@ -61,12 +79,23 @@ def _stores(node: cst.CSTNode) -> bool:
     return any(isinstance(t, cst.Subscript) and _of_gradient(t) for t in targets)
 
 
-def _changes(node: cst.CSTNode) -> bool:
+def _keeps(node: cst.CSTNode, names: frozenset[str]) -> bool:
+    """`self.bufs[i] = d`: what is written into there is written into the gradient."""
+    if not isinstance(node, cst.Assign) or not any(isinstance(t.target, cst.Subscript) for t in node.targets):
+        return False
+    return isinstance(node.value, cst.Name) and node.value.value in names or _of_gradient(node.value)
+
+
+def _changes(node: cst.CSTNode, methods: frozenset[str] = frozenset()) -> bool:
     """`p.grad.mul_(s)`, which is written by index where other names hold the gradient."""
-    return isinstance(node, cst.Expr) and is_change(node.value) and _of_gradient(base(node.value))
+    return isinstance(node, cst.Expr) and is_change(node.value) and _of_gradient(base(node.value), methods)
 
 
-def _of_gradient(node: cst.CSTNode) -> bool:
-    while isinstance(node, cst.Subscript) or isinstance(node, cst.Attribute) and node.attr.value == "data":
-        node = node.value
-    return isinstance(node, cst.Attribute) and node.attr.value in ("grad", "_grad")
+def _of_gradient(node: cst.CSTNode, methods: frozenset[str] = frozenset()) -> bool:
+    while True:
+        if isinstance(node, cst.Subscript) or isinstance(node, cst.Attribute) and node.attr.value == "data":
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods:
+            node = node.func.value
+        else:
+            return isinstance(node, cst.Attribute) and node.attr.value in ("grad", "_grad")

@@ -59,7 +59,8 @@ def called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, dep
     """What `freeze(net)`, `requires_grad(net, True)` or `net.freeze_backbone()` does to the caller's modules."""
     info, receiver = _helper(call, module, project)
     if info is None:
-        return []
+        by = call.func.attr.value if type(call.func) is cst.Attribute else ""
+        return _applied(stmt, call, module, project, depth) if by == "apply" and len(call.args) == 1 else []
     bound = bind_arguments(info, call, [module.value(a.value) for a in call.args], bool(receiver))
     texts = bind_arguments(info, call, [Value(name=repr(constant(a.value))) for a in call.args], bool(receiver))
     found = []
@@ -81,6 +82,16 @@ def called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, dep
             flag = {"True": True, "False": False}.get(text)
         found += [Toggle(stmt, f"{one}.{rest}" if one and rest else one, flag) for one in places]
     return found
+
+
+def _applied(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, depth: int) -> list[Toggle]:
+    """What `net.apply(freeze_norms)` does: some of the parts are frozen or thawed, nobody knows which."""
+    target = module.value(call.args[0].value)
+    info = project.find(target.name, module) if target.kind == "function" and target.name else None
+    if not isinstance(info, FunctionInfo):
+        return []
+    inner = toggles(info.scope, info.module, project, depth - 1) if depth else direct(info.scope.body, info.module)
+    return [Toggle(stmt, NOBODY_KNOWS, toggle.flag) for toggle in inner]
 
 
 def _each(name: str, info: FunctionInfo, bound: dict[str, Value]) -> list[str] | None:
