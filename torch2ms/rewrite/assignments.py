@@ -89,8 +89,8 @@ class Assignments:
             return made
         if of_rows(target, self.module) and (weight := self.plain_parameter(node.value)) is not None:
             self.writer.needs.add("ms")
-            made = f"ms.Parameter({self.in_rows(target, weight)}.copy(), name={{0}}.name)"
-            return self.writer.text(f"{{0}} = {made}", target, weight)
+            own = f"{self.in_rows(target, weight)}.copy(), name={{0}}.name"
+            return self.writer.text(f"{{0}} = ms.Parameter({own})", target, weight)
         if type(target) is cst.Attribute and target.attr.value == "requires_grad":
             return self.flagged(stmt, target, node.value)
         if rates.shown(target, node.value, self.module):

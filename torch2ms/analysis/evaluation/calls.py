@@ -33,6 +33,7 @@ from torch2ms.analysis.evaluation.methods import (
     learn,
     learn_argument,
     module_method,
+    of_text,
     some_of,
     tensor_method,
 )
@@ -47,31 +48,15 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
-    BOOL,
-    CHOSEN,
-    EITHER,
-    GIVEN,
-    NO_DEPS,
-    NOT_RUN,
-    OPTIMIZERS,
-    STR,
-    UNKNOWN,
-    UNPLACED,
-    Value,
-    bounded,
-    entries,
-    join,
-    joined_deps,
-    of_groups,
-    replace,
-)
+    CHOSEN, EITHER, GIVEN, NO_DEPS, NOT_RUN, OPTIMIZERS, UNKNOWN, UNPLACED, Value, bounded, entries, join, joined_deps,
+    of_groups, replace,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
-OF_TEXT = {"split": Value("list"), "replace": STR, "strip": STR, "startswith": BOOL, "endswith": BOOL}
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
@@ -207,9 +192,9 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
         return Value("dict", name="state of an optimizer") if name == "state_dict" else Value("none")
     if kind == "scaler":
         return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
-    if kind == "numpy" and name in arrays.NONE_OF_NUMPY:  # the guess was wrong: a mask, for example
-        return tensor_method(name, Value("tensor", likely=True), deps, given.args)
     if kind == "numpy":
+        if name in arrays.NONE_OF_NUMPY:  # the guess was wrong: a mask, for example
+            return tensor_method(name, Value("tensor", likely=True), deps, given.args)
         return arrays.numpy_made(name, given.node, given.args, method=True)
     if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:
         return held
@@ -222,17 +207,11 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     return None
 
 
-def _of_text(name: str, call: cst.Call) -> Value | None:
-    """`args.devices.replace(" ", "")`: a method that texts have, of texts alone."""
-    kind = OF_TEXT.get(name)
-    return kind if kind is not None and call.args and all(type(constant(a.value)) is str for a in call.args) else None
-
-
 def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
     """A method of something unknown, which the method's name may say more about."""
     name, place = func.attr.value, dotted(func.value)
     unknown = receiver.kind == "unknown"
-    if unknown and (said := _of_text(name, given.node)) is not None:
+    if unknown and (said := of_text(name, given.node)) is not None:
         return said
     if unknown:
         dispatched(given, ev)

@@ -9,7 +9,8 @@ import libcst as cst
 from torch2ms.analysis.known import starts, torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, Value, choices, replace
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import BOOL, PART, STR, Value, choices, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -25,6 +26,7 @@ MAKERS = {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand",
           "Tensor"}  # fmt: skip
 
 
+OF_TEXT = {"split": Value("list"), "replace": STR, "strip": STR, "startswith": BOOL, "endswith": BOOL}
 _ITEMS = {"int": "int", "uint": "int", "bool": "bool", "complex": "complex"}  # else float
 
 
@@ -43,6 +45,12 @@ def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[V
         return Value(kind)
     value = torchapi.result(f"torch.Tensor.{name}", deps, sum(a.kind != "tensor" for a in args))
     return replace(value, likely=receiver.likely)
+
+
+def of_text(name: str, call: cst.Call) -> Value | None:
+    """`args.devices.replace(" ", "")`: a method that texts have, of texts alone."""
+    kind = OF_TEXT.get(name)
+    return kind if kind is not None and call.args and all(type(constant(a.value)) is str for a in call.args) else None
 
 
 def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
