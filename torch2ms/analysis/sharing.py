@@ -21,10 +21,41 @@ VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze",
          "imag"}  # fmt: skip
 
 RESHAPING = {"squeeze", "unsqueeze", "view", "reshape", "transpose", "permute", "flatten", "contiguous"}
-COMPUTING = {"clone", "matmul", "bmm", "mm", "einsum", "addmm", "baddbmm", "cat", "stack", "softmax", "log_softmax",
-             "sigmoid", "tanh", "exp", "log", "sum", "mean", "mul", "add", "sub", "div", "pow", "sqrt", "masked_fill",
-             "where", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like",
-             "rand", "randn"}  # fmt: skip; tensors of their own, always
+COMPUTING = {
+    "clone",
+    "matmul",
+    "bmm",
+    "mm",
+    "einsum",
+    "addmm",
+    "baddbmm",
+    "cat",
+    "stack",
+    "softmax",
+    "log_softmax",
+    "sigmoid",
+    "tanh",
+    "exp",
+    "log",
+    "sum",
+    "mean",
+    "mul",
+    "add",
+    "sub",
+    "div",
+    "pow",
+    "sqrt",
+    "masked_fill",
+    "where",
+    "zeros",
+    "ones",
+    "full",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand",
+    "randn",
+}  # fmt: skip; tensors of their own, always
 CONTAINERS = ("list", "tuple", "dict")
 
 

@@ -33,6 +33,7 @@ from torch2ms.analysis.evaluation.methods import (
     learn,
     learn_argument,
     module_method,
+    named_layers,
     of_text,
     some_of,
     tensor_method,
@@ -46,10 +47,23 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import (
-    CHOSEN, EITHER, GIVEN, NO_DEPS, NOT_RUN, OPTIMIZERS, UNKNOWN, UNPLACED, Value, bounded, entries, join, joined_deps,
-    of_groups, replace,
+    CHOSEN,
+    EITHER,
+    GIVEN,
+    NO_DEPS,
+    NOT_RUN,
+    OPTIMIZERS,
+    UNKNOWN,
+    UNPLACED,
+    Value,
+    bounded,
+    entries,
+    join,
+    joined_deps,
+    of_groups,
+    replace,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -83,7 +97,7 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
             value = masked.called(
                 target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first, args
             )
-        return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
+        return named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
         return replace(new_optimizer("", given), likely=True)
     if target.name == CLASS and target.kind == "unknown":
@@ -93,24 +107,6 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     if type(node.func) is cst.Attribute:
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
     return _called(target, given, ev)
-
-
-def _named_layers(value: Value, given: Given, ev: Evaluator) -> Value:
-    """A `ModuleDict` with the layers it is made with, where their names are seen."""
-    node = given.node.args[0].value if len(given.node.args) == 1 else None
-    layers: dict[str, Value] = {}
-    if isinstance(node, cst.Dict):
-        for element_ in node.elements:
-            key = constant(element_.key) if isinstance(element_, cst.DictElement) else None
-            if not isinstance(key, str):
-                return value
-            layers[key] = ev.memo.get(id(element_.value), UNKNOWN)
-    elif isinstance(node, cst.Call) and dotted(node.func) == "dict":
-        for arg in node.args:
-            if arg.keyword is None:
-                return value
-            layers[arg.keyword.value] = ev.memo.get(id(arg.value), UNKNOWN)
-    return replace(value, items=bounded(tuple(layers.values())), keys=tuple((name, True) for name in layers))
 
 
 # --- methods

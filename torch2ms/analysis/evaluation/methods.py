@@ -10,9 +10,10 @@ from torch2ms.analysis.known import starts, torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import BOOL, PART, STR, Value, choices, replace
+from torch2ms.analysis.values import BOOL, PART, STR, UNKNOWN, Value, bounded, choices, replace
 
 if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.arguments import Given
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 RETURNING_SELF = {"to", "type", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply",
@@ -123,3 +124,21 @@ def kept_methods(held: Value, cls: ClassInfo) -> list[FunctionInfo]:
     """What `self.act()` may run where the object keeps methods of its own: `self.act = self.explore`, or another."""
     found = [cls.known(one.name) if one.place == "self" else None for one in choices(held)]
     return [info for info in found if info is not None] if None not in found else []
+
+
+def named_layers(value: Value, given: Given, ev: Evaluator) -> Value:
+    """A `ModuleDict` with the layers it is made with, where their names are seen."""
+    node = given.node.args[0].value if len(given.node.args) == 1 else None
+    layers: dict[str, Value] = {}
+    if isinstance(node, cst.Dict):
+        for element_ in node.elements:
+            key = constant(element_.key) if isinstance(element_, cst.DictElement) else None
+            if not isinstance(key, str):
+                return value
+            layers[key] = ev.memo.get(id(element_.value), UNKNOWN)
+    elif isinstance(node, cst.Call) and dotted(node.func) == "dict":
+        for arg in node.args:
+            if arg.keyword is None:
+                return value
+            layers[arg.keyword.value] = ev.memo.get(id(arg.value), UNKNOWN)
+    return replace(value, items=bounded(tuple(layers.values())), keys=tuple((name, True) for name in layers))

@@ -59,9 +59,7 @@ def _called(node: cst.Call, module: ModuleInfo, project: Project) -> FunctionInf
     return found if isinstance(found, FunctionInfo) else None
 
 
-def _uncut(
-    node: cst.BaseExpression, stmt: Stmt, asked: frozenset[str], info: FunctionInfo, project: Project
-) -> bool:
+def _uncut(node: cst.BaseExpression, stmt: Stmt, asked: frozenset[str], info: FunctionInfo, project: Project) -> bool:
     """Nothing on the way to an expression goes through a container of results, takes a part that is written out, or
     what the last turn of a loop left of layers that each work for themselves."""
     stmts = list(info.scope.body.walk())

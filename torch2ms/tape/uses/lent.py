@@ -23,7 +23,8 @@ def lent(event: Event, events: list[Event], owner: Owner, owners: list[Owner]) -
     for fill in events:
         if fill.kind == "fill" and _behind(event.stmt, fill.stmt) and concerns(fill, owner, owners):
             name = _given(fill)
-            if name and any(name in s.uses for s in fill.stmt.block.scope.body.walk() if _behind(s, fill.stmt)):
+            stmts = fill.stmt.block.scope.body.walk() if name else []
+            if any(name in s.uses and _names(s, name) for s in stmts if _behind(s, fill.stmt)):
                 return name
     return ""
 
@@ -39,6 +40,11 @@ def _given(fill: Event) -> str:
         if value in names and len(names) == len(loop.iter.args):
             return dotted(loop.iter.args[names.index(value)].value)
     return ""
+
+
+def _names(stmt: Stmt, name: str) -> bool:
+    """The statement says the name; `p.grad /= 3` uses what it stands for as well."""
+    return any(isinstance(n, (cst.Name, cst.Attribute)) and dotted(n) == name for n in stmt.nodes)
 
 
 def _behind(stmt: Stmt, loop: Stmt) -> bool:
