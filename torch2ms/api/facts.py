@@ -120,6 +120,10 @@ class Facts:
         """A dataset that the program changes while it goes through a loader of it."""
         return False
 
+    def computed(self, node: cst.BaseExpression) -> bool:
+        """A dataset whose samples are computed with tensors."""
+        return False
+
     def called_with_more(self, name: str, signature: Signature) -> bool:
         """Whether something calls what may be this class or function with arguments it could leave out."""
         return False

@@ -21,6 +21,7 @@ from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.layers.sequentials import is_sequential
 from torch2ms.rewrite.parameters.ordered import ordered
 from torch2ms.rewrite.parameters.second_names import second_names
+from torch2ms.rewrite.tensors.computing import computed
 from torch2ms.rewrite.tensors.meanwhile import changed_meanwhile
 from torch2ms.rewrite.tensors.samples import columns
 
@@ -169,6 +170,10 @@ class ModuleFacts(Facts):
     def changed_meanwhile(self, node: cst.BaseExpression) -> bool:
         """A dataset that the program changes while it goes through a loader of it: nobody may read ahead."""
         return changed_meanwhile(self.module.value(node), self.module, self.project)
+
+    def computed(self, node: cst.BaseExpression) -> bool:
+        """A dataset whose samples are computed with tensors: MindSpore would do it in a thread beside the training."""
+        return computed(self.module.value(node), self.module, self.project)
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""

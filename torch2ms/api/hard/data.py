@@ -49,9 +49,11 @@ def _goes_on(use: Use) -> bool:
 
 
 def _meanwhile(use: Use) -> bool:
-    """The dataset changes while the loader runs, as far as samples come in batches."""
+    """The dataset changes while the loader runs, or computes with tensors, as far as samples come in batches."""
     node = use.node("dataset")
-    return node is not None and use.kind("batch_size") != "none" and use.facts.changed_meanwhile(node)
+    if node is None or use.kind("batch_size") == "none":
+        return False
+    return use.facts.changed_meanwhile(node) or use.facts.computed(node)
 
 
 def _refused(use: Use) -> Choice | None:

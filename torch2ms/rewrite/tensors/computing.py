@@ -1,0 +1,86 @@
+"""Datasets whose samples are computed with tensors: MindSpore's pipeline would do it beside the training.
+
+GeneratorDataset asks for samples in a thread of its own. Operators of that thread and of the one that trains get in
+each other's way: `python -m benchmarks threads` shows wrong losses and crashes of MindSpore 2.10, with
+`x.float() / 255` and `x.sum()` in `__getitem__` already. Tensors may be made there, and taken apart into items.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.sites import resolve
+from torch2ms.analysis.values import Value
+
+DEEPEST = 4  # functions that call functions
+ARRAYS = ("torch.utils.data.TensorDataset", "torchvision.")
+# no operators
+MAKING = {"tensor", "as_tensor", "asarray", "from_numpy", "Tensor", "FloatTensor", "LongTensor", "IntTensor",
+          "DoubleTensor", "BoolTensor", "ByteTensor", "HalfTensor", "ShortTensor", "CharTensor"}  # fmt: skip
+ASKING = {"to", "cpu", "cuda", "detach", "contiguous", "numpy", "item", "tolist", "size", "dim", "numel", "nelement"}
+
+
+def computed(dataset: Value, module: ModuleInfo, project: Project) -> bool:
+    """What a loader is given may be such a dataset, or a part of one."""
+    computing = _computing(project)
+    if not computing or dataset.name.startswith(ARRAYS):
+        return False
+    return dataset.name in computing or not isinstance(project.find(dataset.name, module), ClassInfo)
+
+
+@once
+def _computing(project: Project) -> frozenset[str]:
+    """The classes by their full names."""
+    found = set()
+    for cls in (c for m in project.modules.values() for c in m.classes.values()):
+        method = cls.method("__getitem__")
+        if method is not None and cls.kind != "module" and _computes(method, project, set(), 0):
+            found.add(cls.qualified)
+    return frozenset(found)
+
+
+def _computes(info: FunctionInfo, project: Project, asked: set[int], depth: int) -> bool:
+    """A function runs an operator of tensors, or one that it calls does."""
+    if id(info) in asked or depth > DEEPEST:
+        return False
+    asked.add(id(info))
+    module = info.module
+    for stmt in info.scope.body.walk():
+        if any(_operates(node, module) for node in stmt.nodes):
+            return True
+        for call in stmt.calls:
+            other = resolve(call, info.scope, module, project)
+            if other is not None and _computes(other, project, asked, depth + 1):
+                return True
+            if other is None and module.value(call.func).kind == "unknown" and _of_objects(call, project, asked, depth):
+                return True
+    return False
+
+
+def _of_objects(call: cst.Call, project: Project, asked: set[int], depth: int) -> bool:
+    """`self.transform(x)` of what is not seen may be an object of the project that is called."""
+    if not isinstance(call.func, (cst.Attribute, cst.Name)) or "transform" not in _last(call.func):
+        return False
+    called = (cls.methods.get("__call__") for m in project.modules.values() for cls in m.classes.values())
+    return any(info is not None and _computes(info, project, asked, depth + 1) for info in called)
+
+
+def _last(func: cst.Attribute | cst.Name) -> str:
+    return func.attr.value if isinstance(func, cst.Attribute) else func.value
+
+
+def _operates(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """The expression is the result of an operator."""
+    if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
+        return module.value(node).kind == "tensor"
+    if not isinstance(node, cst.Call) or module.value(node).kind != "tensor":
+        return False
+    func = module.value(node.func)
+    if func.kind in ("module", "lossfn"):
+        return True
+    if func.kind == "api":
+        return func.name.startswith("torch.") and func.name.rpartition(".")[2] not in MAKING
+    receiver = module.value(node.func.value).kind if isinstance(node.func, cst.Attribute) else ""
+    return receiver == "tensor" and _last(node.func) not in ASKING  # type: ignore[arg-type]
