@@ -34,7 +34,8 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
              cst.DivideAssign: ("", "/")}  # fmt: skip
 GROWING: dict[type, str] = {cst.AddAssign: "{1}", cst.MultiplyAssign: "list({0}) * ({1} - 1)"}
 _ORDER = (cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.GreaterThanEqual)
-_MEASURE = re.compile(r"(^|_)(shape|size|dims?|features|channels)$", re.I)
+# `features` alone is a tensor as often as not
+_MEASURE = re.compile(r"(^|_)(shape|size|dims?)$|^(in|out|n|num|hidden)_(features|channels)$", re.I)
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
 
 

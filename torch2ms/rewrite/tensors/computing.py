@@ -12,9 +12,11 @@ import libcst as cst
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import resolve
+from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 
-DEEPEST = 4  # functions that call functions
+HANDED = ("unknown", "function", "object")  # what is called where nobody sees the function
 ARRAYS = ("torch.utils.data.TensorDataset", "torchvision.")
 # no operators
 MAKING = {"tensor", "as_tensor", "asarray", "from_numpy", "Tensor", "FloatTensor", "LongTensor", "IntTensor",
@@ -36,14 +38,14 @@ def _computing(project: Project) -> frozenset[str]:
     found = set()
     for cls in (c for m in project.modules.values() for c in m.classes.values()):
         method = cls.method("__getitem__")
-        if method is not None and cls.kind != "module" and _computes(method, project, set(), 0):
+        if method is not None and cls.kind != "module" and _computes(method, project, set()):
             found.add(cls.qualified)
     return frozenset(found)
 
 
-def _computes(info: FunctionInfo, project: Project, asked: set[int], depth: int) -> bool:
-    """A function runs an operator of tensors, or one that it calls does."""
-    if id(info) in asked or depth > DEEPEST:
+def _computes(info: FunctionInfo, project: Project, asked: set[int], known: bool = False) -> bool:
+    """A function runs an operator of tensors, or one that it calls does; only those that are `known`, perhaps."""
+    if id(info) in asked:
         return False
     asked.add(id(info))
     module = info.module
@@ -52,23 +54,27 @@ def _computes(info: FunctionInfo, project: Project, asked: set[int], depth: int)
             return True
         for call in stmt.calls:
             other = resolve(call, info.scope, module, project)
-            if other is not None and _computes(other, project, asked, depth + 1):
+            if other is not None and _computes(other, project, asked, known):
                 return True
-            if other is None and module.value(call.func).kind == "unknown" and _of_objects(call, project, asked, depth):
+            if other is None and not known and module.value(call.func).kind in HANDED and _any_handed(project):
                 return True
     return False
 
 
-def _of_objects(call: cst.Call, project: Project, asked: set[int], depth: int) -> bool:
-    """`self.transform(x)` of what is not seen may be an object of the project that is called."""
-    if not isinstance(call.func, (cst.Attribute, cst.Name)) or "transform" not in _last(call.func):
-        return False
-    called = (cls.methods.get("__call__") for m in project.modules.values() for cls in m.classes.values())
-    return any(info is not None and _computes(info, project, asked, depth + 1) for info in called)
-
-
-def _last(func: cst.Attribute | cst.Name) -> str:
-    return func.attr.value if isinstance(func, cst.Attribute) else func.value
+@once
+def _any_handed(project: Project) -> bool:
+    """What is called as `self.transform(x)` may be an object, a function or a lambda of the project that computes."""
+    for module in project.modules.values():
+        called = [cls.methods["__call__"] for cls in module.classes.values() if "__call__" in cls.methods]
+        passed = {dotted(n.value) for n in module.of_kind(cst.Arg)} | {
+            dotted(n.value) for n in module.of_kind(cst.Element)
+        }
+        called += [info for info in module.functions.values() if info.cls is None and info.name in passed]
+        if any(_computes(info, project, set(), known=True) for info in called):
+            return True
+        if any(_operates(n, module) for made in module.of_kind(cst.Lambda) for n in descend(made.body)):
+            return True
+    return False
 
 
 def _operates(node: cst.CSTNode, module: ModuleInfo) -> bool:
@@ -83,4 +89,4 @@ def _operates(node: cst.CSTNode, module: ModuleInfo) -> bool:
     if func.kind == "api":
         return func.name.startswith("torch.") and func.name.rpartition(".")[2] not in MAKING
     receiver = module.value(node.func.value).kind if isinstance(node.func, cst.Attribute) else ""
-    return receiver == "tensor" and _last(node.func) not in ASKING  # type: ignore[arg-type]
+    return receiver == "tensor" and name_called(node) not in ASKING

@@ -18,7 +18,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import name_called
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
@@ -164,21 +164,23 @@ class _Order:
 
     def _in_methods(self, make: Make, asked: set[object]) -> Iterator[Stmt]:
         """... in the other methods of the object that has it, but for those that are done with before, or make it."""
-        asked |= {name_called(c) for s in make.scope.body.walk() if _early(s, make.stmt) for c in s.calls}
+        asked |= {name for s in make.scope.body.walk() if _early(s, make.stmt) for c in s.calls if (name := _own(c))}
         asked |= self._above(make.scope)  # these are asked by what they call
         for scope, module in self.scopes:
             if scope.cls is make.scope.cls and not asked & {id(scope), scope.name} and scope.name != "__init__":
                 there = replace(make, scope=scope, module=module)
                 yield from (t.stmt for t in self.switches(scope, module) if t.flag is not False and _concerns(t, there))
 
-    def _above(self, scope: Scope) -> set[str]:
-        """The names of the functions that call one, directly or by others."""
-        found, waiting = set[str](), [called_as(scope)]
+    def _above(self, scope: Scope) -> set[int]:
+        """The methods of the same object that call one, directly or by others, by their ids."""
+        found, waiting = set[int](), [scope]
         while waiting:
-            callings = self.calling.get(waiting.pop(), ())
-            new = {called_as(caller) for caller, _, _ in callings if caller.is_function} - found
-            found |= new
-            waiting += new
+            name = waiting.pop().name
+            for caller, _, stmt in self.calling.get(name, ()):
+                own = caller.cls is scope.cls and any(_own(c) == name for c in stmt.calls)
+                if own and id(caller) not in found:
+                    found.add(id(caller))
+                    waiting.append(caller)
         return found
 
     def _calls(self, make: Make) -> Iterator[Make]:
@@ -223,6 +225,12 @@ class _Order:
             yield from (Toggle(stmt, place, False) for place in places)
         if name in self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _own(call: cst.Call) -> str:
+    """The method of the same object that is called: `self.setup()`, not `self.net.train()`."""
+    head, _, name = dotted(call.func).partition(".")
+    return name if head == "self" and "." not in name else ""
 
 
 def _told(toggle: Toggle) -> Toggle:
