@@ -41,7 +41,10 @@ class Given:
                     given = _within(given, rest, caller, body) or given
                 if given is None or tensors and module.value(given).kind != "tensor" or of_settings(dotted(given)):
                     continue  # `args.size` is a number
-                if _looked_at(given, caller, body, module, project):
+                inner = None  # `x` where `batch["x"]` of `batch = {"x": x}` is given
+                if isinstance(given, cst.Subscript):
+                    inner = _within(given.value, (key(given),), caller, body)
+                if any(_looked_at(one, caller, body, module, project) for one in (given, inner) if one is not None):
                     return True
         return False
 
