@@ -157,11 +157,21 @@ def shares(stmt: Stmt, name: str) -> bool:
         )
         if any(name in _sources(value) for value in values) or _packed(node.value, name):
             return True
-    return any(_keeps(call) and any(name in shows(a.value) for a in call.args) for call in stmt.calls) or any(
+    keeping = [call for call in stmt.calls if _keeps(call)]
+    if yields(stmt, name) or any(name in shows(a.value) for call in keeping for a in call.args):
+        return True
+    return any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
         and any(dotted(base(a.value)) == name for a in call.args)
         for call in stmt.calls
     )  # fmt: skip
+
+
+def yields(stmt: Stmt, name: str) -> bool:
+    """`yield x, y`: whoever asked has the tensor, too."""
+    given = stmt.node.value.value if type(stmt.node) is cst.Expr and type(stmt.node.value) is cst.Yield else None
+    parts = [e.value for e in given.elements] if isinstance(given, cst.Tuple) else [given]
+    return any(isinstance(part, cst.BaseExpression) and name in shows(part) for part in parts)
 
 
 def _packed(node: cst.CSTNode, name: str) -> bool:

@@ -72,7 +72,7 @@ class Assignments:
                 return kept
         if (beside := apart.stored(stmt, target, node.value, self.writer)) is not None:
             return beside
-        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module):
+        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module, stmt):
             self.augmented.lost(target)
             return None
         if is_data(target, self.module):

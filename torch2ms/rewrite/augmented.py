@@ -10,7 +10,7 @@ from torch2ms.analysis.layer_modes import in_module_class, starts_in_training
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.sharing import collected, is_data
+from torch2ms.analysis.sharing import collected, is_data, yields
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
@@ -19,10 +19,10 @@ from torch2ms.rewrite import group_writes
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
-from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, taken_as_tensor
+from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, keepers, taken_as_tensor
 from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
 from torch2ms.rewrite.inplace.scattered import scattered
-from torch2ms.rewrite.inplace.seen import into_view
+from torch2ms.rewrite.inplace.seen import STALE, into_view
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.parameters.held import is_parameter
@@ -51,7 +51,7 @@ class Augmented:
         if (made := apart.changed(stmt, node, self.writer)) is not None:
             return made
         target: cst.CSTNode = node.target
-        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module):
+        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module, stmt):
             self.lost(target)
             return None
         if type(target) is cst.Subscript and self.writer.differentiated:
@@ -161,12 +161,19 @@ class Augmented:
         shown = value.kind == "unknown" and taken_as_tensor(name, self.writer.scope, self.module)
         if value.kind == "unknown" and not shown and _starts_as_number(name, self.writer.scope):
             return None
+        if value.kind == "unknown" and self.for_effect(stmt, node, name):
+            return self.written_into(stmt, target, node)
         if unsure and self.given_by_callers(stmt, target, tensors=not shown):
             return self.written_into(stmt, target, node)
         others = {o for o in stmt.muts - {name} if not _changed_by_call(o, name, stmt)}  # names of the same memory
         if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
             return None
-        others |= holders(name, stmt, self.module, self.writer.project)
+        around = name, stmt, self.module, self.writer.project
+        others |= holders(*around) | (keeping := keepers(*around))
+        if keeping and self.writer.differentiated and value.deps and not unrecorded(stmt, self.writer):
+            todo = f"make a new tensor, or give `{min(keeping)}` a copy"
+            self.writer.refuse("T2M611", "in-place change", STALE, todo)
+            return None
         if value.likely and not value.deps and not others:
             return None
         for other in self.writer.scope.body.walk():
@@ -186,27 +193,39 @@ class Augmented:
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen = others & {name for s in (*later, *loops) for use in s.uses for name in (use, root(use))}
         seen |= {place for place in others if "." in place}  # other methods read it
+        seen |= {name for s in self.writer.scope.body.walk() if yields(s, name)}
         if not seen and not self.given_by_callers(stmt, target):
-            if not given_by_keepers(name, stmt, self.module, self.writer.project):
+            if not given_by_keepers(*around):
                 return None
         return self.written_into(stmt, target, node)
+
+    def for_effect(self, stmt: Stmt, node: cst.AugAssign, name: str) -> bool:
+        """`for kept in memory.items: kept *= 0.9`, and nothing reads the name behind that: it changes what is kept."""
+        loop = next((a for a in stmt.ancestors() if name in a.defs), None)
+        added = self.module.value(node.value).kind
+        if loop is None or type(loop.node) is not cst.For or added not in ("int", "float", "tensor"):
+            return False
+        behind = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
+        again = any(name in s.uses for a in stmt.ancestors() if a.is_loop and a.number > loop.number for s in a.walk())
+        return not again and not any(name in s.uses for s in behind)
 
     def of_container(
         self, stmt: Stmt, node: cst.AugAssign, target: cst.Subscript, value: Value
     ) -> list[cst.BaseStatement] | None:
         """`kept["h"] += 1`: the tensor in the container has another name, which shows the change."""
-        held = self.module.value(target.value).kind in ("list", "tuple", "dict") and value.kind == "tensor"
-        others = {place for place in stmt.muts - {dotted(target.value)} if "." not in place}
+        parted = views.parted(dotted(target.value), stmt, self.module)
+        listed = self.module.value(target.value).kind in ("list", "tuple", "dict")
+        held = bool(parted) or listed and value.kind == "tensor"
+        others = parted | {place for place in stmt.muts - {dotted(target.value)} if "." not in place}
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen: object = held and others & {use for s in (*later, *loops) for use in s.uses}
         again = held and copied(target, self.writer.scope) or repeated(target, self.writer.scope, self.module)
-        if (
-            not seen
-            and not again
-            and (value.kind not in ("tensor", "unknown") or not self.given_by_callers(stmt, target, tensors=True))
-        ):
-            return None
+        if not seen and not again:
+            unseen = value.kind == "unknown" and taken_as_tensor(code(target), self.writer.scope, self.module)
+            kind = value.kind in ("tensor", "unknown")
+            if not kind or not self.given_by_callers(stmt, target, tensors=not unseen):
+                return None
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         place = code(self.writer.expression(target))
         index = f"{place}[{WHOLE}] = {{}}" if not value.leaf else f"{place}.copy_({{}})"  # a Parameter is no view

@@ -25,9 +25,10 @@ from torch2ms.rewrite.tensors.computing import computed
 from torch2ms.rewrite.tensors.meanwhile import changed_meanwhile
 from torch2ms.rewrite.tensors.samples import columns
 
-SET_DECAY = re.compile(r"""\[["']weight_decay["']\]\s*[-+*/]?=[^=]""")
+SET_DECAY = re.compile(r"""\[["']weight_decay["']\]\s*[-+*/]?=[^=]|\.update\([^()]*\bweight_decay\b""")
 GIVEN_DECAY = re.compile(r"\bweight_decay\s*=")
 LOADED_STATE = re.compile(r"opt\w*\.load_state_dict\(")  # another optimizer's decay comes along
+ADDED_GROUP = re.compile(r"\.add_param_group\(")
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 SPARSE = re.compile(r"\bsparse\s*=\s*(?!False)|\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
@@ -247,8 +248,8 @@ class ModuleFacts(Facts):
 
     def decays(self, node: cst.BaseExpression) -> bool:
         """Whether an optimizer may be given groups of parameters with a weight decay of their own, or one later on."""
-        loaded = self.project.says(LOADED_STATE) and self.project.says(GIVEN_DECAY)
-        if loaded or self.project.says(SET_DECAY):
+        says = self.project.says
+        if says(SET_DECAY) or says(LOADED_STATE) and says(GIVEN_DECAY) or says(ADDED_GROUP) and says(GROUP_DECAY):
             return True
         value = self.module.value(node)
         if value.kind in ("params", "tensor", "dict"):
@@ -256,7 +257,7 @@ class ModuleFacts(Facts):
         groups = [item for item in value.items or () if item.kind == "dict"]
         if value.items is not None and all(group.keys is not None for group in groups):
             return any(key == "weight_decay" for group in groups for key, _ in group.keys or ())
-        return self.project.says(GROUP_DECAY)
+        return says(GROUP_DECAY)
 
     def varied_targets(self, criterion: str) -> bool:
         """A gradient flows into what a criterion of this class is given second, somewhere in the project."""

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import UNKNOWN, Value, entries, of_tensors
 from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.holders import holders
 
@@ -37,9 +38,9 @@ class Given:
                     continue
                 rest = self.keys[1:] if _starred(self.parameter, scope) else self.keys
                 given = argument(call, self.parameter, scope, self.keys)
-                if given is not None and rest:
-                    given = _within(given, rest, caller, body) or given
-                if given is None or tensors and module.value(given).kind != "tensor" or of_settings(dotted(given)):
+                if given is not None and rest and (shown := _within(given, rest, caller, body)) is not None:
+                    given, rest = shown, ()
+                if given is None or tensors and not _known(module.value(given), rest) or of_settings(dotted(given)):
                     continue  # `args.size` is a number
                 inner = None  # `x` where `batch["x"]` of `batch = {"x": x}` is given
                 if isinstance(given, cst.Subscript):
@@ -47,6 +48,17 @@ class Given:
                 if any(_looked_at(one, caller, body, module, project) for one in (given, inner) if one is not None):
                     return True
         return False
+
+
+def _known(value: Value, keys: Keys) -> bool:
+    """A tensor, or a container that has one under the keys."""
+    for one in keys:
+        if value.kind == "tensor" or of_tensors(value):
+            return True
+        inside = value.items or () if value.kind in ("list", "tuple") else ()
+        inner = inside[one] if isinstance(one, int) and one < len(inside) else entries(value).get(str(one))
+        value = inner or value.each or UNKNOWN
+    return value.kind == "tensor"
 
 
 def _calls(call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
@@ -136,8 +148,10 @@ def _looked_at(given: cst.BaseExpression, caller: Stmt, body: list[Stmt], module
 
 
 def _shows(name: str, kept: str, made: Stmt, module: ModuleInfo) -> bool:
-    """A statement makes the name one for the tensor, or for a view of it."""
-    bound = dotted(made.node.value) if isinstance(made.node, cst.Assign) else ""
+    """A statement makes the name one for the tensor, for a view of it, or for what a container holds."""
+    given = made.node.value if isinstance(made.node, cst.Assign) else None
+    given = given.value if isinstance(given, cst.Subscript) else given
+    bound = dotted(given) if given is not None else ""
     return name != kept and (bound == kept or kept in views.sources(name, made, module, same=True))
 
 

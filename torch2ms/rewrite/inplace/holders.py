@@ -10,8 +10,9 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.sharing import CONTAINERS, VIEWS
+from torch2ms.analysis.sharing import CONTAINERS, VIEWS, shows
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
 
 THROUGH = {"enumerate", "zip", "reversed", "sorted", "list", "tuple", "iter", "next", "cycle", "chain", "islice"}
 TAKING = VIEWS | {"values", "items", "popleft"}
@@ -88,6 +89,19 @@ def _inner(node: cst.BaseExpression, module: ModuleInfo) -> Iterator[cst.BaseExp
 def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> str:
     """The function, or the object, of the project that gives what it did not make, `return self.x[i], self.y[i]`, or
     what it keeps as well: `self.last = h`, `return h`."""
+    owner, info = _reached(given, module, project)
+    if info is None or info.cached:
+        return owner if info is not None else ""
+    scope = info.scope
+    returned = (s.node.value for s in scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
+    places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
+    return owner if places - scope.locals or "self" in places or _kept(places, scope) else ""
+
+
+def _reached(
+    given: cst.BaseExpression, module: ModuleInfo, project: Project
+) -> tuple[str, FunctionInfo | None]:
+    """The function or method of the project that an expression runs, and what it is called on."""
     called = given.func if type(given) is cst.Call else given
     owner = called.value if type(called) in (cst.Attribute, cst.Subscript) else called  # type: ignore[attr-defined]
     runs = module.value(called).kind in ("module", "object") and type(given) is cst.Call
@@ -97,21 +111,28 @@ def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> 
     if isinstance(info, ClassInfo):
         own = type(called) is cst.Attribute and not runs
         info = info.method(called.attr.value if own else method) or info.method("__call__")  # type: ignore[attr-defined]
-    if not isinstance(info, FunctionInfo):
-        return ""
-    scope = info.scope
-    if info.cached:
-        return dotted(owner)
-    returned = (s.node.value for s in scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
-    places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
-    return dotted(owner) if places - scope.locals or "self" in places or _kept(places, scope) else ""
+    return dotted(owner), info if isinstance(info, FunctionInfo) else None
+
+
+def keepers(name: str, stmt: Stmt, module: ModuleInfo, project: Project) -> set[str]:
+    """The objects that were given the tensor before a statement, and keep it: `meter.update(loss.detach())`."""
+    before = [s for s in stmt.block.scope.body.walk() if s.number < stmt.number]
+    bound = max((s.number for s in before if name in s.defs and type(s.node) is not cst.AugAssign), default=-1)
+    found = set[str]()
+    for call in (c for s in before if s.number > bound and name in s.uses for c in s.calls):
+        places = [i for i, a in enumerate(call.args) if a.keyword is None and name in shows(a.value)]
+        owner, info = _reached(call, module, project) if places else ("", None)
+        if info is not None:
+            params = info.scope.params[bool(info.scope.cls and info.scope.params[:1] == ["self"]):]
+            found |= {owner} if _kept({params[i] for i in places if i < len(params)}, info.scope) else set()
+    return found
 
 
 def _kept(names: set[str], scope: Scope) -> bool:
     """The function puts the tensor of one of its names where it is found after the call."""
     for stmt in scope.body.walk() if names else ():
         node = stmt.node
-        if type(node) is cst.Assign and dotted(node.value) in names:
+        if type(node) is cst.Assign and shows(node.value) & names:
             held = (t.target.value if type(t.target) is cst.Subscript else t.target for t in node.targets)
             if any("." in dotted(place) or dotted(place) not in scope.locals for place in held):
                 return True
@@ -125,11 +146,13 @@ def _kept(names: set[str], scope: Scope) -> bool:
 
 
 def taken_as_tensor(name: str, scope: Scope, module: ModuleInfo) -> bool:
-    """What is not seen is handed to a network, or to a function of torch that takes tensors."""
+    """What is not seen, `x` or `batch["x"]`, is handed to a network, or to a function of torch that takes tensors."""
     for stmt in scope.body.walk():
         for call in stmt.calls:
             func = module.value(call.func)
-            layer = func.kind == "module" or func.kind == "api" and func.name.startswith("torch.nn.functional.")
-            if layer and any(type(a.value) is cst.Name and a.value.value == name for a in call.args):
+            layer = func.kind == "module" or func.kind == "api" and (
+                func.name.startswith("torch.nn.functional.") or func.name.endswith("_like")
+            )
+            if layer and any(code(a.value) == name for a in call.args):
                 return True
     return False

@@ -20,6 +20,8 @@ def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> boo
     place, value = dotted(target), module.value(target)
     if value.kind != "tensor" or value.leaf or not place or target.attr.value in ("data", "grad"):
         return False
+    if _of_class(target, stmt, module):
+        return True
     here = [s for s in stmt.block.scope.body.walk() if s.number < stmt.number]
     if new := begun(place, stmt):
         return any(shares(s, place) for s in here if new < s.number)
@@ -29,6 +31,14 @@ def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> boo
         (not value.likely or s in here or _cut_there(s, other)) and (shares(s, other) or _taken(s, other))
         for s, other in others
     )
+
+
+def _of_class(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> bool:
+    """`shift = torch.zeros(1)` in the class itself: all its objects have that one."""
+    scope = stmt.block.scope
+    body = scope.cls.body.stmts if scope.cls is not None and dotted(target.value) == "self" else ()
+    made = (s.node.value for s in body if target.attr.value in s.defs and isinstance(s.node, cst.Assign))
+    return any(module.value(value).kind == "tensor" for value in made)
 
 
 def copied(target: cst.Subscript, scope: Scope) -> bool:

@@ -109,7 +109,7 @@ def _of_another(name: cst.Name, stmt: Stmt, writer: Writer) -> bool:
         return False
     made = [s for s in scope.body.walk() if name.value in s.defs and s.number < stmt.number]
     shown = set[str]().union(*(views.sources(name.value, s, writer.module, same=True) for s in made))
-    return any("." in one or one in scope.params or seen.read_again(one, stmt, scope) for one in shown)
+    return any("." in one or one in scope.params or views.read_again(one, stmt) for one in shown)
 
 
 def _held_by_callers(name: str, writer: Writer) -> bool:

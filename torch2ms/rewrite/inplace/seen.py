@@ -7,7 +7,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.sharing import fresh, shared
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
@@ -77,7 +77,7 @@ def whole(stmt: Stmt, target: cst.CSTNode, text: str, writer: Writer) -> list[cs
     if shown is not None and isinstance(target, cst.Name):
         made, source = shown
         mine = source in writer.scope.locals and fresh(cst.Name(source), writer.scope, but=made)
-        again = read_again(source, stmt, writer.scope)
+        again = views.read_again(source, stmt)
         back = _back(made, source, target.value, writer.module) if again else ""
         if mine and not shared(target.value, writer.scope) and bool(back) == again:
             writer.tell("T2M611", "tensor stored in a view", WHY)
@@ -94,7 +94,7 @@ def by_others(stmt: Stmt, target: cst.CSTNode, writer: Writer, same: bool = Fals
     before = [s for s in scope.body.walk() if s.number < stmt.number]
     bound = max((s.number for s in before if name in s.defs and isinstance(s.node, cst.Assign)), default=-1)
     return any(
-        name in views.sources(other, made, writer.module, same) and read_again(other, stmt, scope)
+        name in views.sources(other, made, writer.module, same) and views.read_again(other, stmt)
         for made in before if made.number > bound
         for other in made.defs
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _named(
     made, source = shown
     if "." in source:
         return _kept(stmt, target, made, source, stored, writer, symbol)
-    if not read_again(source, stmt, writer.scope):
+    if not views.read_again(source, stmt):
         if source in writer.scope.params and source != target.value.value and _read_by_callers(source, writer):
             _refuse(writer)
         return None
@@ -174,12 +174,6 @@ def _shown(stmt: Stmt, target: cst.Name, writer: Writer) -> tuple[Stmt, str] | N
         return None
     source = next(iter(views.sources(target.value, made[-1], writer.module)), "")
     return (made[-1], source) if source else None
-
-
-def read_again(name: str, stmt: Stmt, scope: Scope) -> bool:
-    loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-    later = [s for s in scope.body.walk() if s.number > stmt.number]
-    return any(name in s.uses for s in (*later, *loops))
 
 
 def _back(made: Stmt, source: str, name: str, module: ModuleInfo) -> str:

@@ -73,12 +73,44 @@ def of_all(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name)
 
 
-def copied(node: cst.BaseExpression, module: ModuleInfo) -> bool:
-    """`z.real[0]`, `torch.view_as_real(z)`: elements that no write in MindSpore reaches."""
+def copied(node: cst.BaseExpression, module: ModuleInfo, stmt: Stmt | None = None) -> bool:
+    """`z.real[0]`, `torch.view_as_real(z)`: elements that no write in MindSpore reaches.
+
+    Of a name, `rows[0]` of `rows = x.unfold(0, 2, 1)`, where something reads `x` behind the statement."""
     while type(node) is cst.Subscript:
         node = node.value
+    if type(node) is cst.Name and stmt is not None:
+        made = _made(node.value, stmt)
+        return copied(made, module) and any(read_again(source, stmt) for source in shown_by(made, module))
     inner = _receiver(node, module) if _last(node) in COPIED - EXPANDED else None
     return inner is not None and module.value(inner).kind in TENSORS
+
+
+def _made(name: str, stmt: Stmt) -> cst.BaseExpression:
+    """What a name was bound to last before a statement, itself where that is not seen."""
+    before = (s for s in stmt.block.scope.body.walk() if name in s.defs and s.number < stmt.number)
+    given = [s.node.value for s in before if isinstance(s.node, cst.Assign)]
+    return given[-1] if given else cst.Name(name)
+
+
+def read_again(name: str, stmt: Stmt) -> bool:
+    """Something behind a statement reads the name, or in the next turn of a loop around it."""
+    loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+    later = [s for s in stmt.block.scope.body.walk() if s.number > stmt.number]
+    return any(name in s.uses for s in (*later, *loops))
+
+
+def parted(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
+    """The tensor of which a list holds the parts: `x` for `list(x)` and `parts = x.chunk(3)`."""
+    node = made = _made(name, stmt)
+    while isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
+        node = node.args[0].value
+    if isinstance(node, cst.Call) and _last(node) in SPLIT and (whole := _receiver(node, module)) is not None:
+        node = whole
+    elif node is made:
+        return set()
+    place = dotted(peeled(node))
+    return {place} if place and module.value(node).kind in TENSORS else set()
 
 
 def through(target: cst.CSTNode, stmt: Stmt, scope: Scope, depth: int = DEPTH) -> set[str]:

@@ -21,9 +21,10 @@ from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.left import Skipped
+from torch2ms.tape.forward.passed_over import guarded, of_items
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.replaced import out_of_use
-from torch2ms.tape.forward.skipped import of_items, skipped
+from torch2ms.tape.forward.skipped import skipped
 from torch2ms.tape.forward.turning import same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
@@ -176,6 +177,8 @@ def _picks(event: Event, region: Region, module: ModuleInfo, project: Project) -
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     loops, lists = [s for s in stmts if s.is_loop], lists_of(stmts, module, project)
     every = event.stmt.block.scope.body.walk()
+    for node, stmt, places in guarded(stmts, module, lists):
+        yield from ((*found, places) for found in tests_of(node.test, stmt, loops))
     for stmt in stmts:
         if isinstance(stmt.node, cst.If):
             asked = {root(u) for u in expression_uses(stmt.node.test, stmt)}

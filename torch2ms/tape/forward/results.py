@@ -14,9 +14,10 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
 from torch2ms.analysis.values import Value, entries
-from torch2ms.tape.forward.choices import own
+from torch2ms.tape.forward.choices import own, tests_of
 from torch2ms.tape.forward.differing import NOTHING, Lists, real
 from torch2ms.tape.forward.given import Given
+from torch2ms.tape.forward.passed_over import guards, only_last
 
 Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
 Items = dict[object, frozenset[str]]  # the layers behind each item
@@ -25,12 +26,18 @@ ANY = object()  # the key of what may be of any layer of a list
 
 def at_times(call: cst.Call, given: Given, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
     """The conditions of a called function, and the layers whose results it uses under them alone."""
+    for name, items in _given(call, scope, module, lists):
+        yield from _apart(name, items, given, list(scope.body.walk()))
+
+
+def _given(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[tuple[str, Items]]:
+    """The parameters of a called function that are results of several layers."""
     params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
     for position, arg in enumerate(call.args):
         items = _items(module.value(arg.value), lists) if not arg.star else {}
         name = arg.keyword.value if arg.keyword is not None else params[position] if position < len(params) else ""
         if name and (ANY in items or len(set(items.values())) > 1):
-            yield from _apart(name, items, given, list(scope.body.walk()))
+            yield name, items
 
 
 def _items(value: Value, lists: Lists) -> Items:
@@ -60,14 +67,32 @@ def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator
         if isinstance(stmt.node, cst.For) and read:  # `for name, out in outputs.items():`
             known |= {d: items for d in stmt.defs}
             continue
-        around = [(a, a.node.test) for a in stmt.ancestors() if isinstance(a.node, cst.If)]
-        asked = [(given.moves_test(test, branch), test) for branch, test in around]
+        within = [a for a in stmt.ancestors() if isinstance(a.node, cst.If)]
+        around = [(a, a.node.test) for a in (*within, *guards(stmt)) if isinstance(a.node, cst.If)]
+        asked = [(_moves(test, branch, given), test) for branch, test in around]
         moves, test = next((each for each in asked if each[0]), asked[0] if asked else (False, None))
         if test is not None and read:
             found.append((test, read, moves))
         sure |= read - among if not moves else NOTHING
     yield from ((test, read - sure, True) for test, read, moves in found if moves and read - sure)
     yield from (each for each in found if not each[2])
+
+
+def _moves(test: cst.BaseExpression, branch: Stmt, given: Given) -> bool:
+    """The condition is another one from step to step, or for each of the results that a loop goes through."""
+    loops = [a for a in branch.ancestors() if a.is_loop]
+    return given.moves_test(test, branch) or any(
+        names & given.turning for _, names in tests_of(test, branch, loops) if loops
+    )
+
+
+def last_alone(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
+    """What a called function goes through of which it uses the last alone, and the layers behind it."""
+    for name, items in _given(call, scope, module, lists):
+        places = frozenset().union(*items.values())
+        for stmt in scope.body.walk():
+            if isinstance(stmt.node, cst.For) and _read(stmt.node.iter, {name: items}) and only_last(stmt, module):
+                yield stmt.node.iter, places, False
 
 
 def _named(stmt: Stmt, known: dict[str, Items], name: str) -> dict[str, Items]:

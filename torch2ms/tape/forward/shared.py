@@ -42,7 +42,7 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
         shared = {id(s) for s in one.all} & {id(s) for s in two.all}
         if not (shared or _interleaved(one, two)) or one.guards or two.guards:
             continue
-        if not _alike(first, second) or not _joinable(first, second, takers):
+        if not _alike(first, second) or not _joinable(first, second, takers) or _may_end(first, second):
             continue
         if (first.inputs or second.inputs) and {*map(id, takers[id(first)])} != {*map(id, takers[id(second)])}:
             continue  # each reaches parameters of its own
@@ -72,8 +72,7 @@ def following(regions: Regions, takers: dict[int, list[Owner]], records: Records
             continue
         same = {id(o) for o in takers[id(first)]} == {id(o) for o in takers[id(second)]} != set()
         waits = not _changed(first, second) & {root(u) for u in first.stmt.uses}
-        stays = not any(leaves(s) for s in _stmts_between(first, second))
-        if same and waits and stays and not _between(first, second, records):
+        if same and waits and not _may_end(first, second) and not _between(first, second, records):
             yield first, second
 
 
@@ -118,6 +117,11 @@ def _between(first: Event, second: Event, records: Records) -> list[Event]:
 def _stmts_between(first: Event, second: Event) -> list[Stmt]:
     stmts = first.stmt.block.stmts
     return stmts[stmts.index(first.stmt) + 1 : stmts.index(second.stmt)]
+
+
+def _may_end(first: Event, second: Event) -> bool:
+    """A turn of the loop may have the first alone: what it stored stays for the next."""
+    return any(leaves(s) for s in _stmts_between(first, second))
 
 
 def _changed(first: Event, second: Event) -> set[str]:

@@ -26,7 +26,8 @@ from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
-from torch2ms.tape.forward.results import at_times
+from torch2ms.tape.forward.passed_over import of_items
+from torch2ms.tape.forward.results import at_times, last_alone
 from torch2ms.tape.forward.tables import in_turn
 from torch2ms.tape.forward.unnamed import goes_through_itself, unnamed
 from torch2ms.tape.forward.unsteady import changes
@@ -88,8 +89,11 @@ def _of_results(
     info = cls.method("forward") if cls is not None else named or _of_self(call, stmt, project)
     if isinstance(info, FunctionInfo):
         inside = given.of(call, stmt, info.scope.params, info.scope.node)
-        for test, places, moves in at_times(call, inside, info.scope, module, lists_of(stmts, module, project)):
+        lists = lists_of(stmts, module, project)
+        for test, places, moves in at_times(call, inside, info.scope, module, lists):
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
+        for through, places, _ in last_alone(call, info.scope, module, lists):
+            yield from (Skipped(p, code(through), code=spelled(p, stmts, module), ever=True) for p in sorted(places))
 
 
 def _of_method(
@@ -139,12 +143,6 @@ def _of_branches(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, p
             if name not in outside:
                 moves = changes(test, branch, info, given, cls, project)
                 yield Skipped(place, code(test), moves, spelled(place, stmts, module))
-
-
-def of_items(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Iterator[Skipped]:
-    """The layers behind other items of what statements take items of."""
-    for item, places in fixed(stmts, module, lists_of(stmts, module, project), project):
-        yield from (Skipped(p, item, code=spelled(p, stmts, module), ever=True) for p in places)
 
 
 def _own(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project) -> tuple[list[Stmt], list[str], ModuleInfo]:

@@ -1,0 +1,99 @@
+"""Results of several layers that a loop goes through, and passes over: `if w is None: continue`, or `part = ...` in
+each turn, of which only the last is used.
+
+All layers ran, and those whose result is passed over have no gradient in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import name_called
+from torch2ms.analysis.syntax.tree import code, constant, gathered
+from torch2ms.tape.forward.choices import moving
+from torch2ms.tape.forward.differing import NOTHING, Lists, lists_of, real
+from torch2ms.tape.forward.effects import leaves
+from torch2ms.tape.forward.fixed import fixed
+from torch2ms.tape.forward.left import Skipped
+from torch2ms.tape.forward.watched import spelled
+
+COLLECTING = frozenset({"append", "extend", "insert", "add", "update", "put"})
+NUMBERS = ("int", "float", "str", "bool")
+
+
+def guards(stmt: Stmt) -> Iterator[Stmt]:
+    """The `if` statements before a statement that may end its turn of a loop."""
+    for at in (stmt, *stmt.ancestors()):
+        if at.is_loop and at is not stmt:
+            return
+        yield from (s for s in at.block.stmts if s.number < at.number and type(s.node) is cst.If and leaves(s))
+
+
+def guarded(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tuple[cst.If, Stmt, frozenset[str]]]:
+    """What may end a turn of a loop over results, and the layers behind them."""
+    for loop in (s for s in stmts if type(s.node) is cst.For):
+        ends = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, cst.If) and leaves(s)]
+        if ends and (places := _behind(loop, module, lists)):
+            yield from ((s.node, s, places) for s in ends if isinstance(s.node, cst.If))
+
+
+def replaced(
+    stmts: list[Stmt], module: ModuleInfo, lists: Lists
+) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
+    """What a loop goes through of which only the last counts, and the layers behind all of it."""
+    for loop in (s for s in stmts if type(s.node) is cst.For):
+        if only_last(loop, module) and (places := _behind(loop, module, lists)):
+            yield loop.node.iter, places  # type: ignore[union-attr]
+
+
+def of_items(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Iterator[Skipped]:
+    """The layers behind other items of what statements take items of."""
+    lists = lists_of(stmts, module, project)
+    for item, places in fixed(stmts, module, lists, project):
+        yield from (Skipped(p, item, code=spelled(p, stmts, module), ever=True) for p in places)
+    for through, places in replaced(stmts, module, lists):
+        yield from (Skipped(p, code(through), code=spelled(p, stmts, module), ever=True) for p in sorted(places))
+
+
+def only_last(loop: Stmt, module: ModuleInfo) -> bool:
+    """No turn of the loop adds to what others made, and something behind it reads what the last one made."""
+    body = [s for block in loop.blocks for s in block.walk() if s.is_small]
+    if any(_adds_up(s, module) for s in body):
+        return False
+    made = {d for s in body for d in s.defs}
+    every = loop.block.scope.body.walk()
+    return any(made & s.uses for s in every if s.number > body[-1].number) if body else False
+
+
+def _adds_up(stmt: Stmt, module: ModuleInfo) -> bool:
+    node = stmt.node
+    if isinstance(node, cst.Return) or any(isinstance(n, cst.Yield) for n in stmt.nodes):
+        return True
+    for call in stmt.calls:
+        name = name_called(call)
+        if name == "backward" or name in COLLECTING and not all(_number(a.value, module) for a in call.args):
+            return True
+    if isinstance(node, cst.AugAssign):
+        return not _number(node.value, module)
+    stored = isinstance(node, cst.Assign) and any(isinstance(t.target, cst.Subscript) for t in node.targets)
+    return stored or bool({root(d) for d in stmt.defs} & {root(u) for u in stmt.uses})
+
+
+def _number(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    item = isinstance(node, cst.Call) and name_called(node) in ("item", "len", "float", "int")
+    return item or constant(node) is not ... or module.value(node).kind in NUMBERS
+
+
+def _behind(loop: Stmt, module: ModuleInfo, lists: Lists) -> frozenset[str]:
+    """The layers of lists behind the results that a loop goes through, one by one or by their number."""
+    assert isinstance(loop.node, cst.For)
+    inside = (n for b in loop.blocks for s in b.walk() if s.is_small for n in s.nodes)
+    taken = [n.value for n in inside if isinstance(n, cst.Subscript) and moving(n)]
+    held = [module.value(n) for n in (*gathered(loop.node.iter), *taken) if isinstance(n, cst.BaseExpression)]
+    found = (real(value) for value in held if value.kind in ("list", "tuple", "dict"))
+    return frozenset(d for d in NOTHING.union(*found) if lists(d))
