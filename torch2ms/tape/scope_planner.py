@@ -47,7 +47,9 @@ from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import give_up, refuse
 from torch2ms.tape.telling import tell_call, tell_dead
 from torch2ms.tape.uses import gradients
+from torch2ms.tape.uses.kept import keeps_zeros
 from torch2ms.tape.uses.none_there import none_there
+from torch2ms.tape.uses.own_memory import kept_by_steps
 from torch2ms.tape.uses.resets import dead_clears, plan_clears, start_accumulators
 from torch2ms.tape.uses.scaling import Scaling, holds_more
 from torch2ms.tape.uses.stored import guard_empty
@@ -123,6 +125,9 @@ class ScopePlanner:
         for event in self.records.events:
             if not event.problem and event.kind in ("handed", "taken") and _now_and_then(event):
                 event.problem = "an expression runs it only under a condition, or more than once"
+            if not event.problem and event.kind == "clear" and keeps_zeros(event):
+                if name := kept_by_steps(self.project):
+                    event.problem = f"`{name}` keeps the gradient itself, which is set to zero in place"
             if event.problem:
                 refuse(event, event.problem, self.plan)
 

@@ -53,7 +53,7 @@ def left_out_at_times(
     stmts = [s for s in scope.body.walk() if s in stmts or not s.blocks and s.defs & read] if found else []
     for test, asked, missing in found:
         for owner in moving:
-            if not any_overlap(missing, owner.owns or NOTHING):
+            if not module.grows and not any_overlap(missing, owner.owns or NOTHING):
                 continue
             if one_of_all(test, region.all):
                 owner.assumed.add(f"`{code(test)}` holds once in each list")

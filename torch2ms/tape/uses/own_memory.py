@@ -9,6 +9,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.chains import base, is_change
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.tape.ledger.ledger import Owner
@@ -42,6 +44,18 @@ def _names(body: list[Stmt], methods: frozenset[str]) -> frozenset[str]:
     """The names that gradients get, through such methods or without."""
     named = [s for s in body if isinstance(s.node, cst.Assign) and _of_gradient(s.node.value, methods)]
     return frozenset().union(*(s.defs for s in named))
+
+
+@once
+def kept_by_steps(project: Project) -> str:
+    """The optimizer of the program that has a gradient itself in its state: zeroed in place, that is zero as well."""
+    for module in project.modules.values():
+        for scope in module.scope.walk() if module.has(".grad") else ():
+            if scope.name == "step" and scope.cls is not None:
+                names = _names(scope.body.walk(), SHOWING)
+                if any(_keeps(s.node, names) for s in scope.body.walk()):
+                    return scope.cls.name
+    return ""
 
 
 def into_name(stmt: Stmt) -> bool:
