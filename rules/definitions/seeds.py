@@ -17,8 +17,10 @@ def renew_seed():
 
 
 def rng_state():
-    """The draws begin anew with a seed, from which they can begin again."""
-    seed = int(np.random.randint(2**31 - 1))
+    """The draws begin anew with a seed, from which they can begin again; those of NumPy go on."""
+    if not hasattr(rng_state, "seeds"):
+        rng_state.seeds = np.random.default_rng(ms.get_seed())
+    seed = int(rng_state.seeds.integers(2**31 - 1))
     ms.set_seed(seed)
     return ms.Tensor(seed, ms.int64)
 

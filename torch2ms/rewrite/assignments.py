@@ -282,7 +282,7 @@ class Assignments:
         below: list[cst.BaseStatement] = []
         for name, made in begun.items():
             self.writer.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
-            below += self.writer.text(f"{name}.set_train()")
+            below += self.writer.text(self.in_training(name))
             for part, mode in self.kept_modes(name, made, stmt).items():
                 flag = "False" if mode == EVALUATION else self.unused(f"{part.replace('.', '_')}_training")
                 if mode != EVALUATION:
@@ -295,6 +295,14 @@ class Assignments:
         lines = [*above, *(self.writer.marked_apart(line) if above else line()), *below]
         stmt.trailing = None
         return lines
+
+    def in_training(self, name: str) -> str:
+        """A new network is in training mode without a call of `train`, which a layer inside may have of its own."""
+        classes = (c for m in self.writer.project.modules.values() for c in m.classes.values())
+        if not any("add_flags_recursive" in c.methods for c in classes):
+            return f"{name}.set_train()"
+        cell = self.unused("cell")
+        return f"for _, {cell} in {name}.cells_and_names():\n    {cell}.add_flags(training=True)"
 
     def unused(self, name: str) -> str:
         """A name that nothing in the module has."""
