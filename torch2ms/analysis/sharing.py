@@ -225,6 +225,13 @@ def collected(name: str, stmt: Stmt) -> set[str]:
     return found
 
 
+def stashed(name: str, stmt: Stmt) -> bool:
+    """A list has taken the tensor in without its graph: `history.append(loss.detach())`, `loss /= 2`."""
+    before = (s for s in stmt.block.scope.body.walk() if s.number < stmt.number and name in s.uses)
+    taking = (c for s in before for c in s.calls if _collects_name(c, name))
+    return any(not isinstance(c.args[0].value, cst.Name) for c in taking)
+
+
 def _collects_name(call: cst.Call, name: str) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("append", "appendleft", "add"):
         return False

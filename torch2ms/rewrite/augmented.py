@@ -10,7 +10,7 @@ from torch2ms.analysis.layer_modes import in_module_class, starts_in_training
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.sharing import collected, is_data, yields
+from torch2ms.analysis.sharing import collected, is_data, stashed, yields
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
@@ -20,9 +20,9 @@ from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
 from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, keepers, taken_as_tensor
-from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
+from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, of_state, repeated, without_graph
 from torch2ms.rewrite.inplace.scattered import scattered
-from torch2ms.rewrite.inplace.seen import STALE, into_view
+from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.parameters.held import is_parameter
@@ -169,11 +169,10 @@ class Augmented:
         if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
             return None
         around = name, stmt, self.module, self.writer.project
-        others |= holders(*around) | (keeping := keepers(*around))
-        if keeping and self.writer.differentiated and value.deps and not unrecorded(stmt, self.writer):
-            todo = f"make a new tensor, or give `{min(keeping)}` a copy"
-            self.writer.refuse("T2M611", "in-place change", STALE, todo)
-            return None
+        keeping = keepers(*around)
+        others |= holders(*around) | keeping
+        if self.writer.differentiated and value.deps and (keeping or stashed(name, stmt)):
+            return self.written_into(stmt, target, node, stashed=True)
         if value.likely and not value.deps and not others:
             return None
         for other in self.writer.scope.body.walk():
@@ -213,6 +212,12 @@ class Augmented:
         self, stmt: Stmt, node: cst.AugAssign, target: cst.Subscript, value: Value
     ) -> list[cst.BaseStatement] | None:
         """`kept["h"] += 1`: the tensor in the container has another name, which shows the change."""
+        if of_state(target, stmt, self.module):
+            self.writer.needs.add("ops")
+            self.writer.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
+            symbol = code(node.operator).strip().removesuffix("=")
+            right = "{1}" if atomic(node.value) else "({1})"
+            return self.writer.text(f"ops.assign({{0}}, {{0}} {symbol} {right})", target, node.value)
         parted = views.parted(dotted(target.value), stmt, self.module)
         listed = self.module.value(target.value).kind in ("list", "tuple", "dict")
         held = bool(parted) or listed and value.kind == "tensor"
@@ -237,8 +242,9 @@ class Augmented:
         return self.writer.translated(index.format(f"{place}{own} {symbol} {right}"))
 
     def written_into(
-        self, stmt: Stmt, target: cst.Name | cst.Attribute, node: cst.AugAssign
+        self, stmt: Stmt, target: cst.Name | cst.Attribute, node: cst.AugAssign, *, stashed: bool = False
     ) -> list[cst.BaseStatement] | None:
+        """`stashed`: others have it without its graph, and a write by index would not reach them."""
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         name, symbol = dotted(target), code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
@@ -254,6 +260,8 @@ class Augmented:
         if cut or unrecorded(stmt, self.writer) and stopper(self.module.value(node.value), wanted=True):
             self.writer.needs.add("ops")
             text = f"{self.writer.alias('ops')}.stop_gradient({text})"
+        if stashed and self.writer.plan.records and not views.through(target, stmt, self.writer.scope):
+            return self.writer.translated(f"{name}.copy_({text})")
         return self.in_place.written(stmt, target, name, text)
 
     def given_by_callers(self, stmt: Stmt, node: cst.BaseExpression, *, tensors: bool = False) -> bool:

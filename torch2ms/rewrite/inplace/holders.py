@@ -138,9 +138,9 @@ def _kept(names: set[str], scope: Scope) -> bool:
                 return True
         for call in stmt.calls:
             adds = type(call.func) is cst.Attribute and call.func.attr.value in ADDING
-            if adds and any(dotted(a.value) in names for a in call.args) and root(dotted(call.func)) not in names:
+            if adds and any(shows(a.value) & names for a in call.args) and root(dotted(call.func)) not in names:
                 place = dotted(call.func)
-                if place.count(".") > 1 or root(place) not in scope.locals:
+                if place.count(".") > 1 or root(place) not in scope.locals or root(place) in scope.params:
                     return True
     return False
 

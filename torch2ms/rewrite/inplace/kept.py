@@ -42,12 +42,23 @@ def _of_class(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> bool:
 
 
 def copied(target: cst.Subscript, scope: Scope) -> bool:
-    """`state["h"]`, of which there is a shallow copy: others hold the tensor too."""
+    """`state["h"]`, of which there is a shallow copy, or which is in one: others hold the tensor too."""
     place = dotted(target.value)
-    made = [s.node for s in scope.body.walk() if place and place in s.uses and place not in s.defs]
-    given = [node.value for node in made if isinstance(node, cst.Assign)]
+    every = [s for s in scope.body.walk() if place and isinstance(s.node, cst.Assign)]
+    given = [s.node.value for s in every if place in s.uses and place not in s.defs and isinstance(s.node, cst.Assign)]
     given += [e.value for node in given if isinstance(node, cst.Tuple) for e in node.elements]
-    return any(_copies(node, place) for node in given)
+    made = [(s.node.value, s.uses) for s in every if place in s.defs and isinstance(s.node, cst.Assign)]
+    return any(_copies(node, place) for node in given) or any(_copies(node, use) for node, uses in made for use in uses)
+
+
+def of_state(target: cst.Subscript, stmt: Stmt, module: ModuleInfo) -> bool:
+    """`state[k]` of `state = net.state_dict()`: the parameter itself."""
+    place = dotted(target.value)
+    before = [s.node for s in stmt.block.scope.body.walk() if place in s.defs and s.number < stmt.number]
+    given = before[-1].value if before and isinstance(before[-1], cst.Assign) else None
+    if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute) or given.args:
+        return False
+    return given.func.attr.value == "state_dict" and module.value(given.func.value).kind in ("module", "unknown")
 
 
 def repeated(target: cst.Subscript, scope: Scope, module: ModuleInfo) -> bool:

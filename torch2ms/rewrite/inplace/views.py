@@ -89,8 +89,11 @@ def copied(node: cst.BaseExpression, module: ModuleInfo, stmt: Stmt | None = Non
 def _made(name: str, stmt: Stmt) -> cst.BaseExpression:
     """What a name was bound to last before a statement, itself where that is not seen."""
     before = (s for s in stmt.block.scope.body.walk() if name in s.defs and s.number < stmt.number)
-    given = [s.node.value for s in before if isinstance(s.node, cst.Assign)]
-    return given[-1] if given else cst.Name(name)
+    made = [s.node for s in before if isinstance(s.node, cst.Assign)]
+    given = made[-1].value if made else None
+    if isinstance(given, cst.Tuple):
+        given = _beside(name, made[-1].targets[0].target, given)
+    return given or cst.Name(name)
 
 
 def read_again(name: str, stmt: Stmt) -> bool:

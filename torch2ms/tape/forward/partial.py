@@ -177,8 +177,8 @@ def _picks(event: Event, region: Region, module: ModuleInfo, project: Project) -
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     loops, lists = [s for s in stmts if s.is_loop], lists_of(stmts, module, project)
     every = event.stmt.block.scope.body.walk()
-    for node, stmt, places in guarded(stmts, module, lists):
-        yield from ((*found, places) for found in tests_of(node.test, stmt, loops))
+    for test, stmt, places in guarded(stmts, module, lists):
+        yield from ((*found, places) for found in tests_of(test, stmt, loops))
     for stmt in stmts:
         if isinstance(stmt.node, cst.If):
             asked = {root(u) for u in expression_uses(stmt.node.test, stmt)}

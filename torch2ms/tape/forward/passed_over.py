@@ -15,13 +15,15 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.tree import code, constant, gathered
-from torch2ms.tape.forward.choices import moving
+from torch2ms.tape.forward.choices import moving, own
 from torch2ms.tape.forward.differing import NOTHING, Lists, lists_of, real
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.watched import spelled
 
+COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
+CHOOSING = ("min", "max", "choice", "choices", "sample")
 COLLECTING = frozenset({"append", "extend", "insert", "add", "update", "put"})
 NUMBERS = ("int", "float", "str", "bool")
 
@@ -34,12 +36,32 @@ def guards(stmt: Stmt) -> Iterator[Stmt]:
         yield from (s for s in at.block.stmts if s.number < at.number and type(s.node) is cst.If and leaves(s))
 
 
-def guarded(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tuple[cst.If, Stmt, frozenset[str]]]:
-    """What may end a turn of a loop over results, and the layers behind them."""
+def choosing(stmt: Stmt) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What an expression decides by which of many it takes, and what it takes them of: `[x for x in xs if x in kept]`,
+    `min(losses)`, which decides by itself."""
+    for node in gathered(own(stmt)):
+        if isinstance(node, COMPREHENSIONS):
+            clause: cst.CompFor | None = node.for_in
+            while clause is not None:
+                yield from ((i.test, node) for i in clause.ifs)
+                clause = clause.inner_for_in
+        elif isinstance(node, cst.Call) and name_called(node) in CHOOSING and node.args:
+            if sum(a.keyword is None for a in node.args) == 1:
+                yield node, node
+
+
+def guarded(
+    stmts: list[Stmt], module: ModuleInfo, lists: Lists
+) -> Iterator[tuple[cst.BaseExpression, Stmt, frozenset[str]]]:
+    """What may end a turn of a loop over results, or leaves some of them out, and the layers behind them."""
     for loop in (s for s in stmts if type(s.node) is cst.For):
         ends = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, cst.If) and leaves(s)]
         if ends and (places := _behind(loop, module, lists)):
-            yield from ((s.node, s, places) for s in ends if isinstance(s.node, cst.If))
+            yield from ((s.node.test, s, places) for s in ends if isinstance(s.node, cst.If))
+    for stmt in stmts:
+        for test, source in choosing(stmt):
+            if places := _of([n for n in gathered(source) if isinstance(n, cst.BaseExpression)], module, lists):
+                yield test, stmt, places
 
 
 def replaced(
@@ -94,6 +116,10 @@ def _behind(loop: Stmt, module: ModuleInfo, lists: Lists) -> frozenset[str]:
     assert isinstance(loop.node, cst.For)
     inside = (n for b in loop.blocks for s in b.walk() if s.is_small for n in s.nodes)
     taken = [n.value for n in inside if isinstance(n, cst.Subscript) and moving(n)]
-    held = [module.value(n) for n in (*gathered(loop.node.iter), *taken) if isinstance(n, cst.BaseExpression)]
-    found = (real(value) for value in held if value.kind in ("list", "tuple", "dict"))
+    return _of([*(n for n in gathered(loop.node.iter) if isinstance(n, cst.BaseExpression)), *taken], module, lists)
+
+
+def _of(nodes: list[cst.BaseExpression], module: ModuleInfo, lists: Lists) -> frozenset[str]:
+    """The layers of lists behind the containers among some expressions."""
+    found = (real(value) for value in map(module.value, nodes) if value.kind in ("list", "tuple", "dict"))
     return frozenset(d for d in NOTHING.union(*found) if lists(d))

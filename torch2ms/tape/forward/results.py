@@ -17,7 +17,7 @@ from torch2ms.analysis.values import Value, entries
 from torch2ms.tape.forward.choices import own, tests_of
 from torch2ms.tape.forward.differing import NOTHING, Lists, real
 from torch2ms.tape.forward.given import Given
-from torch2ms.tape.forward.passed_over import guards, only_last
+from torch2ms.tape.forward.passed_over import COMPREHENSIONS, choosing, guards, only_last
 
 Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
 Items = dict[object, frozenset[str]]  # the layers behind each item
@@ -64,18 +64,30 @@ def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator
             known |= alias
             continue
         read = _read(own(stmt), known)
+        if read and (alias := _collected(stmt)) and not any(choosing(stmt)):
+            known[alias] = {ANY: read} if among else {None: read}
+            continue
         if isinstance(stmt.node, cst.For) and read:  # `for name, out in outputs.items():`
             known |= {d: items for d in stmt.defs}
             continue
         within = [a for a in stmt.ancestors() if isinstance(a.node, cst.If)]
         around = [(a, a.node.test) for a in (*within, *guards(stmt)) if isinstance(a.node, cst.If)]
         asked = [(_moves(test, branch, given), test) for branch, test in around]
+        asked += [(test is source or _moves(test, stmt, given), test)
+                  for test, source in (choosing(stmt) if read else ()) if _read(source, known)]  # fmt: skip
         moves, test = next((each for each in asked if each[0]), asked[0] if asked else (False, None))
         if test is not None and read:
             found.append((test, read, moves))
         sure |= read - among if not moves else NOTHING
     yield from ((test, read - sure, True) for test, read, moves in found if moves and read - sure)
     yield from (each for each in found if not each[2])
+
+
+def _collected(stmt: Stmt) -> str:
+    """The name of what a comprehension makes of each of the results: `losses = [loss_of(out, y) for out in outs]`."""
+    node = stmt.node
+    made = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.value, COMPREHENSIONS)
+    return dotted(node.targets[0].target) if made and isinstance(node, cst.Assign) else ""
 
 
 def _moves(test: cst.BaseExpression, branch: Stmt, given: Given) -> bool:
