@@ -64,8 +64,8 @@ def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator
             known |= alias
             continue
         read = _read(own(stmt), known)
-        if read and (alias := _collected(stmt)) and not any(choosing(stmt)):
-            known[alias] = {ANY: read} if among else {None: read}
+        if read and (made := _collected(stmt)) and not any(choosing(stmt)):
+            known[made] = {ANY: read} if among else {None: read}
             continue
         if isinstance(stmt.node, cst.For) and read:  # `for name, out in outputs.items():`
             known |= {d: items for d in stmt.defs}

@@ -26,6 +26,7 @@ from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
+from torch2ms.tape.forward.once import of_one_turn
 from torch2ms.tape.forward.passed_over import of_items
 from torch2ms.tape.forward.results import at_times, last_alone
 from torch2ms.tape.forward.tables import in_turn
@@ -269,8 +270,9 @@ class _Forward:
                     for name in sorted(missing):
                         moves = changes(test, stmt, info, given, self.cls, self.project)
                         once = not moves and one_item(test, stmt)
+                        ever = not moves and of_one_turn(test, stmt, self.cls, self.project)
                         part = f"{place}.{name}" if name else place
-                        yield Skipped(part, code(test), moves, self.naming(name), once=once)
+                        yield Skipped(part, code(test), moves, self.naming(name), ever, once)
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
