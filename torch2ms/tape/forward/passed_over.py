@@ -23,7 +23,7 @@ from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.watched import spelled
 
 COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
-CHOOSING = ("min", "max", "choice", "choices", "sample")
+CHOOSING = ("min", "max", "choice", "choices", "sample", "sorted")
 COLLECTING = frozenset({"append", "extend", "insert", "add", "update", "put"})
 NUMBERS = ("int", "float", "str", "bool")
 
@@ -45,8 +45,9 @@ def choosing(stmt: Stmt) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpressio
             while clause is not None:
                 yield from ((i.test, node) for i in clause.ifs)
                 clause = clause.inner_for_in
-        elif isinstance(node, cst.Call) and name_called(node) in CHOOSING and node.args:
-            if sum(a.keyword is None for a in node.args) == 1:
+        elif isinstance(node, cst.Call) and name_called(node) in CHOOSING:
+            named = [a.keyword.value for a in node.args if a.keyword is not None]
+            if len(node.args) == len(named) + 1 and (name_called(node) != "sorted" or "key" in named):
                 yield node, node
 
 
@@ -120,6 +121,7 @@ def _behind(loop: Stmt, module: ModuleInfo, lists: Lists) -> frozenset[str]:
 
 
 def _of(nodes: list[cst.BaseExpression], module: ModuleInfo, lists: Lists) -> frozenset[str]:
-    """The layers of lists behind the containers among some expressions."""
-    found = (real(value) for value in map(module.value, nodes) if value.kind in ("list", "tuple", "dict"))
-    return frozenset(d for d in NOTHING.union(*found) if lists(d))
+    """The layers of lists behind the containers among some expressions, or in these lists themselves."""
+    values = list(map(module.value, nodes))
+    found = NOTHING.union(*(real(value) for value in values if value.kind in ("list", "tuple", "dict")))
+    return frozenset(d for d in found | {v.place for v in values if v.kind == "module" and v.place} if lists(d))

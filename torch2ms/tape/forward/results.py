@@ -73,8 +73,7 @@ def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator
         within = [a for a in stmt.ancestors() if isinstance(a.node, cst.If)]
         around = [(a, a.node.test) for a in (*within, *guards(stmt)) if isinstance(a.node, cst.If)]
         asked = [(_moves(test, branch, given), test) for branch, test in around]
-        asked += [(test is source or _moves(test, stmt, given), test)
-                  for test, source in (choosing(stmt) if read else ()) if _read(source, known)]  # fmt: skip
+        asked += [(True, test) for test, source in (choosing(stmt) if read else ()) if _read(source, known)]
         moves, test = next((each for each in asked if each[0]), asked[0] if asked else (False, None))
         if test is not None and read:
             found.append((test, read, moves))

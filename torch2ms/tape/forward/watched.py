@@ -27,13 +27,17 @@ TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b|\bParameter(List|Dict)\(")
 
 
 def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
-    """What names the layers at a place in statements, "" if they are not seen to name them or what they belong to."""
-    picked = {d for s in stmts if _picks(s) for d in s.defs}
-    for node in (n for s in stmts for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
-        value, name = module.value(node), dotted(node)
-        found = value.kind == "module" and value.place and within(place, {value.place})
-        if found and name and root(name) not in picked:  # one that statements bind may be an item of a list
-            return name + place[len(value.place) :]
+    """What names the layers at a place in statements, or in the methods of an object beside theirs; "" if they are not
+    seen to name them or what they belong to."""
+    picked = {d for s in stmts if _picks(s) for d in s.defs}  # what statements bind may be an item of a list
+    cls = stmts[0].block.scope.cls if stmts else None
+    beside = [s for scope in cls.children for s in scope.body.walk()] if cls is not None else []
+    for every, own in ((stmts, False), (beside, True)):
+        for node in (n for s in every for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
+            value, name = module.value(node), dotted(node)
+            found = value.kind == "module" and value.place and within(place, {value.place})
+            if found and name and root(name) not in picked and (not own or name.startswith("self.")):
+                return name + place[len(value.place) :]
     return ""
 
 
