@@ -158,7 +158,9 @@ def shares(stmt: Stmt, name: str) -> bool:
         if any(name in _sources(value) for value in values) or _packed(node.value, name):
             return True
     keeping = [call for call in stmt.calls if _keeps(call)]
-    if yields(stmt, name) or any(name in shows(a.value) for call in keeping for a in call.args):
+    if any(name in shows(a.value) for call in keeping for a in call.args):
+        return True
+    if type(node) is cst.Expr and yields(stmt, name):
         return True
     return any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")

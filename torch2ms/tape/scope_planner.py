@@ -125,8 +125,8 @@ class ScopePlanner:
         for event in self.records.events:
             if not event.problem and event.kind in ("handed", "taken") and _now_and_then(event):
                 event.problem = "an expression runs it only under a condition, or more than once"
-            if not event.problem and event.kind == "clear" and keeps_zeros(event):
-                if name := kept_by_steps(self.project):
+            if not event.problem and event.kind == "clear" and (name := kept_by_steps(self.project)):
+                if keeps_zeros(event):
                     event.problem = f"`{name}` keeps the gradient itself, which is set to zero in place"
             if event.problem:
                 refuse(event, event.problem, self.plan)

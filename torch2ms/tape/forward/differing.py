@@ -32,17 +32,14 @@ def lists_of(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Lists:
     """Asks of the networks that statements name whether a place is that of a list of layers."""
 
     @cache
-    def networks() -> dict[str, Value]:  # the first at each place
-        return _networks(stmts, module)
-
-    @cache
-    def of_object() -> dict[str, Value]:  # what its other methods name
-        cls = stmts[0].block.scope.cls if stmts else None
-        return _networks([s for scope in cls.children for s in scope.body.walk()], module) if cls is not None else {}
+    def networks(beside: bool) -> dict[str, Value]:  # the first at each place; what the object's other methods name
+        cls = stmts[0].block.scope.cls if beside and stmts else None
+        every = [s for scope in cls.children for s in scope.body.walk()] if cls is not None else []
+        return _networks(every if beside else stmts, module)
 
     def lists(place: str) -> bool:
         parent, _, name = place.rpartition(".")
-        value = networks().get(parent) or of_object().get(parent)
+        value = networks(False).get(parent) or networks(True).get(parent)
         cls = class_of(value, module, project) if value is not None else None
         part = weighted_parts(cls, project).get(name) if cls is not None else None
         return part is not None and part.name in LAYERS

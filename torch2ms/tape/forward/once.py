@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
@@ -37,16 +37,16 @@ def _given(place: str, cls: ClassInfo, project: Project) -> Iterator[object]:
     names = {dotted(node.value) for node in kept} & set(init.scope.params)
     for name in sorted(names):
         position = init.scope.params.index(name) - 1
-        for call, module in _makings(cls, project):
+        for call in _makings(cls, project):
             node = argument(call, position, name)
             if node is not None and not any(a.star for a in call.args):
                 yield constant(node)
 
 
-def _makings(cls: ClassInfo, project: Project) -> Iterator[tuple[cst.Call, ModuleInfo]]:
+def _makings(cls: ClassInfo, project: Project) -> Iterator[cst.Call]:
     """The calls that make networks of a class."""
     for module in project.modules.values():
         for call in module.of_kind(cst.Call):
             value = module.value(call.func)
             if value.kind == "class" and project.find(value.name, module) is cls:
-                yield call, module
+                yield call
