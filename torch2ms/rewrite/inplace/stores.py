@@ -354,6 +354,8 @@ class InPlace:
                 return self.recorded(stmt, target, place, text)
             value = self.module.value(target)
             unindexed = isinstance(target, cst.Name) and (value.dtype == "bfloat16" or value.odd == "empty")
+            if apart.of_callers(target, self.writer):
+                return None
             return self.writer.translated(f"{place}.copy_({text})" if unindexed else self.whole(place, text))
         if isinstance(target, cst.Subscript) and place.startswith("strided("):
             place = code(target.with_changes(value=self.writer.expression(target.value)))  # read in another form

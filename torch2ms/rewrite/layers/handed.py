@@ -102,7 +102,7 @@ def stand_ins(module: ModuleInfo) -> set[str]:
 
 
 def _either(name: str, scope: Scope, module: ModuleInfo) -> frozenset[str]:
-    """`make = RandomSampler if alone else DistributedSampler`: what a name stands for that is bound once, by a choice."""
+    """`make = RandomSampler if alone else DistributedSampler`: what a name that is bound once stands for."""
     bound = [s.node for s in scope.body.walk() if name in s.defs]
     stack = [bound[0].value] if len(bound) == 1 and isinstance(bound[0], cst.Assign) else []
     found = set()
