@@ -22,7 +22,7 @@ _SELF = Param("tensor")  # the receiver of a method that is held unbound
 def as_called(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome | None:
     """`fns["mean"]`, called `fns["mean"](x, dim=1)`: a function of the arguments that the program gives it."""
     own = rule.name.rpartition(".")[2]
-    if rule.hopeless or rule.attribute or not own[:1].islower() or own.endswith("_"):
+    if rule.hopeless or rule.attribute or not (own[:1].islower() or rule.returns == "sampler") or own.endswith("_"):
         return None
     method = rule.name.startswith(METHOD)
     given = tuple(Signature((_SELF, *f.signature.params)) if method else f.signature for f in rule.forms)

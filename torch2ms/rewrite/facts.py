@@ -33,7 +33,6 @@ GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bwe
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 SPARSE = re.compile(r"\bsparse\s*=\s*(?!False)|\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
 GROWING = ("append", "extend")
-SAMPLED = re.compile(r"""(?<!\w)sampler\s*=(?!=)|["']sampler["']""")  # a loader's own
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
@@ -456,10 +455,10 @@ def _varied_targets(project: Project) -> frozenset[str]:
 
 @once
 def _loads(project: Project) -> bool:
-    """A loader is more than imported under its own name, and may be given a sampler that is not one of batches."""
+    """A loader is more than imported under its own name, and no sampler of batches iterates those of samples."""
     sources = [module.source for module in project.modules.values() if module.has("DataLoader")]
-    if any(module.has("BatchSampler") for module in project.modules.values()) and not project.says(SAMPLED):
-        return False
+    if any(module.has("BatchSampler") for module in project.modules.values()):
+        return False  # MindSpore's loaders take what can be iterated, too
     return any("DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source) for source in sources)
 
 

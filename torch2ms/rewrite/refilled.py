@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.assigned import side_by_side
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import FILLING, any_overlap
 from torch2ms.findings import Finding, Tier
@@ -56,7 +56,7 @@ def _filled(stmts: list[Stmt], writer: Writer) -> Iterator[tuple[Stmt, str]]:
 def _calls(stmt: Stmt, writer: Writer) -> bool:
     """The statement calls what does not know of itself that gradients are off."""
     for call in stmt.calls:
-        name = dotted(call.func).rpartition(".")[2]
+        name = name_called(call).rpartition(".")[2]
         inplace = name.endswith("_") and not name.startswith("_") and type(call.func) is cst.Attribute
         if writer.module.value(call.func).kind not in PLAIN and not inplace and name not in writer.project.silent:
             return True

@@ -134,7 +134,7 @@ def function_of(value: Value, ev: Evaluator) -> FunctionInfo | None:
     if "." not in value.name:
         scope: Scope | None = ev.function.scope if ev.function is not None else ev.module.scope
         while scope is not None and not scope.is_module:
-            for child in scope.children:
+            for child in () if type(scope.node) is cst.ClassDef else scope.children:  # its methods have no names there
                 if child.name == value.name and child.is_function:
                     return ev.module.functions[id(child)]
             scope = scope.parent

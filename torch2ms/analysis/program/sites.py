@@ -111,7 +111,8 @@ def resolve(call: cst.Call, scope: Scope, module: ModuleInfo, project: Project) 
     if value.kind == "function" and value.name:
         current: Scope | None = scope
         while current is not None:
-            for child in current.children:
+            inner = current.children if current is scope or type(current.node) is not cst.ClassDef else ()
+            for child in inner:  # a method is not seen by its name alone in those of its class
                 if child.name == value.name and child.is_function:
                     return module.functions[id(child)]
             current = current.parent

@@ -24,6 +24,8 @@ def save(use: Use) -> Choice:
     if use.kind("obj") == "module":
         todo = "save its parameters: ms.save_checkpoint(net, path)"
         return Choice(refuse="a cell cannot be pickled whole", todo=todo)
+    if any(use.facts.kind(node) == "module" for node in _entries(before)):
+        return Choice(refuse="a cell cannot be pickled whole", todo="save its state_dict() beside the rest")
     if use.facts.pickles or isinstance(before, cst.Dict):
         return Choice("save_object({obj}, {f})", assume="it is no cell" if use.kind("obj") == "unknown" else "")
     if isinstance(before, cst.Call) and "{" not in after:
@@ -31,6 +33,12 @@ def save(use: Use) -> Choice:
             if after.endswith(ending):
                 return Choice(f"ms.save_checkpoint({after.removesuffix(ending)}, {{f|ckpt}})", uses=("obj",))
     return Choice("ms.save_checkpoint({obj}, {f|ckpt})", assume=f"{code(before)} holds the parameters of a cell")
+
+
+def _entries(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a list, a tuple or a dict that is written out holds."""
+    written = node.elements if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else ()
+    return [e.value for e in written if isinstance(e, (cst.Element, cst.DictElement))]
 
 
 def load(use: Use) -> Choice:

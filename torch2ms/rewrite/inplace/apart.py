@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.chains import base
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.sharing import is_data
-from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN
@@ -86,7 +86,49 @@ def whole(held: cst.BaseExpression, text: str, stmt: Stmt, writer: Writer) -> li
     writer.needs.add("ops")
     made = cst.parse_expression(text)
     new = text if isinstance(made, cst.Call) and code(made.func) == stop else f"{stop}({text})"
-    return writer.translated(f"{stop}({code(writer.expression(held))}).copy_({new})")
+    lines = writer.translated(f"{stop}({code(writer.expression(held))}).copy_({new})")
+    return [*_in_order(held, stmt, writer), *lines]
+
+
+def of_callers(target: cst.CSTNode, writer: Writer) -> bool:
+    """Refuse `outputs[0].data.masked_fill_(mask, 0)` of what a function is handed: MindSpore's `.data` of a tensor that
+    is turned is a copy, and layers before may have kept the tensor for their gradients."""
+    item = target.value if isinstance(target, cst.Attribute) and target.attr.value == "data" else None
+    if not writer.differentiated or not isinstance(item, cst.Subscript):
+        return False
+    if dotted(item.value) not in writer.scope.params:
+        return False
+    todo = "go on with what torch.where or masked_fill gives"
+    writer.refuse("T2M610", "in-place tensor method", "it reaches no tensor of the caller that is transposed", todo)
+    return True
+
+
+def _in_order(held: cst.BaseExpression, stmt: Stmt, writer: Writer) -> list[cst.BaseStatement]:
+    """The line after which a tensor has its elements in order: what shows those of one that is turned is a copy."""
+    if not isinstance(held, cst.Name) or held.value not in writer.scope.locals:
+        return []
+    own = held.value not in {*writer.captured, *writer.scope.params}
+    if not own or views.through(held, stmt, writer.scope) & views.CUT or _new(held.value, stmt, writer):
+        return []
+    place = code(writer.expression(held))
+    return writer.translated(f"{place} = {place}.contiguous()")
+
+
+def _new(name: str, stmt: Stmt, writer: Writer) -> bool:
+    """All that gives the tensor its name before the statement makes a new one, no view."""
+    made = [s.node for s in stmt.block.scope.body.walk() if name in s.defs and s.number < stmt.number]
+    values = [node.value if isinstance(node, cst.Assign) else None for node in made]
+    return bool(values) and all(value is not None and _computed(value, writer) for value in values)
+
+
+def _computed(value: cst.BaseExpression, writer: Writer) -> bool:
+    if isinstance(value, (cst.BinaryOperation, cst.UnaryOperation)):
+        return True
+    if not isinstance(value, cst.Call) or name_called(value).rpartition(".")[2] in views.VIEWING:
+        return False
+    func = writer.module.value(value.func)
+    owner = writer.module.value(value.func.value) if isinstance(value.func, cst.Attribute) else UNKNOWN
+    return func.kind == "api" or owner.kind == "tensor" or func.kind == "module" and func.name.startswith("torch.")
 
 
 def part(

@@ -10,11 +10,16 @@ from torch2ms.analysis.evaluation.guess import of_settings
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.sharing import is_data
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries, of_tensors
 from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.holders import holders
+from torch2ms.rewrite.parameters.held import is_parameter
+from torch2ms.tape.plan import Plan
+
+DEPTH = 4  # functions that hand on what they were given
 
 Keys = tuple[object, ...]  # numbers and texts, from the outside in
 
@@ -165,6 +170,25 @@ def argument(call: cst.Call, name: str, scope: Scope, keys: Keys = ()) -> cst.Ba
         return named
     given = call.args[position]
     return given.value if given.keyword is None and not any(a.star for a in call.args[: position + 1]) else None
+
+
+def give_weights(name: str, scope: Scope, project: Project, plan: Plan, depth: int = DEPTH) -> bool:
+    """Some call hands the function a Parameter under one of its names, and none a part of a tensor."""
+    if not depth or name not in scope.params or any(name in s.defs for s in scope.body.walk()):
+        return False
+    found = False
+    for module in project.modules.values():
+        for home in module.scope.walk() if scope.name in module.called else ():
+            for call in (c for s in home.body.walk() for c in s.calls if _calls(c, scope, module)):
+                given = argument(call, name, scope)
+                while given is not None and is_data(given, module):
+                    given = given.value  # type: ignore[attr-defined]
+                if isinstance(given, (cst.Subscript, cst.Call)):
+                    return False
+                weight = given is not None and is_parameter(given, module.value(given), module, plan)
+                handed = isinstance(given, cst.Name) and give_weights(given.value, home, project, plan, depth - 1)
+                found = found or weight or handed
+    return found
 
 
 def _starred(name: str, scope: Scope) -> bool:

@@ -20,6 +20,7 @@ from torch2ms.editing import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
+from torch2ms.rewrite.inplace.callers import give_weights
 from torch2ms.rewrite.inplace.holders import given_by_keepers
 from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.layers.rows import of_rows
@@ -353,6 +354,8 @@ class InPlace:
                 return self.recorded(stmt, target, place, text)
             value = self.module.value(target)
             unindexed = isinstance(target, cst.Name) and (value.dtype == "bfloat16" or value.odd == "empty")
+            if apart.of_callers(target, self.writer):
+                return None
             return self.writer.translated(f"{place}.copy_({text})" if unindexed else self.whole(place, text))
         if isinstance(target, cst.Subscript) and place.startswith("strided("):
             place = code(target.with_changes(value=self.writer.expression(target.value)))  # read in another form
@@ -399,7 +402,9 @@ class InPlace:
         return self.module.value(target.value).kind in ("list", "tuple", "dict", "params")
 
     def of_weight(self, name: str) -> bool:
-        """`w = p.data.float()`: the memory of a parameter: after a write by index MindSpore assigns nothing to it."""
+        """`w = p.data.float()`, or a Parameter of callers: after a write by index MindSpore assigns nothing to it."""
+        if give_weights(name, self.writer.scope, self.writer.project, self.writer.plan):
+            return True
         made = [s.node for s in self.writer.scope.body.walk() if name in s.defs and s.is_small]
         for node in made:
             shown = node.value if isinstance(node, cst.Assign) else None

@@ -26,6 +26,7 @@ ALWAYS = frozenset({"view", "view_as", "unflatten", "unsqueeze", "squeeze"})  # 
 EXPANDED = frozenset({"expand", "expand_as"})
 COPIED = frozenset({"unfold", "real", "imag", "view_as_real"}) | EXPANDED  # by MindSpore
 SPLIT = frozenset({"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"})
+VIEWING = SAME | RESHAPED | TURNED | COPIED | SPLIT  # what is made by them may show another tensor
 DEPTH = 4  # names that stand for names
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.values import choices
 from torch2ms.api.signature import Shape, Signature
@@ -70,7 +71,8 @@ class HeldCalls:
 
     def shape(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
         """What all calls of what may be this function give it; None where they differ, or one is not seen whole."""
-        known = [call for call in self.calls if name in call.names]
+        last = name.rpartition(".")[2]  # `torch.utils.data.distributed.DistributedSampler` is another name for it
+        known = [call for call in self.calls if any(n == name or n.endswith(f".{last}") for n in call.names)]
         calls = known or [call for call in self.calls if not any(call.names) and call.callee not in OF_CONTAINERS]
         shapes = {call.shape(signatures) for call in calls}
         if not known:  # what this function cannot take was another's
@@ -89,7 +91,7 @@ def _of_module(module: ModuleInfo) -> Iterator[HeldCall]:
         for stmt in scope.body.walk():
             for call in stmt.calls:
                 if call.args:
-                    yield from _held(call, module)
+                    yield from _held(call, module, scope)
 
 
 @once
@@ -99,7 +101,21 @@ def stand_ins(module: ModuleInfo) -> set[str]:
     return assigned & module.imports.table.keys()
 
 
-def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
+def _either(name: str, scope: Scope, module: ModuleInfo) -> frozenset[str]:
+    """`make = RandomSampler if alone else DistributedSampler`: what a name that is bound once stands for."""
+    bound = [s.node for s in scope.body.walk() if name in s.defs]
+    stack = [bound[0].value] if len(bound) == 1 and isinstance(bound[0], cst.Assign) else []
+    found = set()
+    while stack:
+        part = stack.pop()
+        if isinstance(part, cst.IfExp):
+            stack += [part.body, part.orelse]
+        else:
+            found.add(module.value(part).name)
+    return frozenset(found)
+
+
+def _held(node: cst.Call, module: ModuleInfo, scope: Scope) -> Iterator[HeldCall]:
     func, args = node.func, list(node.args)
     if qualified(func, module.imports) == "functools.partial":
         func, args = args[0].value, args[1:]
@@ -112,6 +128,8 @@ def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
     if imported and spelled not in stand_ins(module):
         return
     names = frozenset(choice.name for choice in choices(value))
+    if names == {""} and isinstance(func, cst.Name):
+        names = _either(func.value, scope, module) or names
     keywords = frozenset(arg.keyword.value for arg in args if arg.keyword is not None)
     positional = sum(arg.keyword is None and not arg.star for arg in args)
     spread = any(arg.star == "**" for arg in args)

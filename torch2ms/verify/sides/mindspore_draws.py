@@ -216,6 +216,22 @@ class MindSporeDraws:
         dataset.GeneratorDataset.__init__ = __init__
         for name in ("create_tuple_iterator", "create_dict_iterator"):
             self._watch_iterator(name)
+        self._watch_orders()
+
+    def _watch_orders(self) -> None:
+        """A sampler that the program iterates itself draws its order from NumPy's stream, torch's does not."""
+        permute = np.random.permutation
+
+        @functools.wraps(permute)
+        def permutation(x: Any) -> Any:
+            asked = _asked_by_sampler()
+            if not asked:
+                return permute(x)
+            indices = np.arange(x) if isinstance(x, int) else np.asarray(x)
+            order = self.stream.take_shuffle(len(indices)) if asked == "__iter__" else None  # else only their number
+            return indices if order is None else order
+
+        np.random.permutation = permutation
 
     def _watch_iterator(self, name: str) -> None:
         create = getattr(dataset.Dataset, name)
@@ -242,6 +258,12 @@ class MindSporeDraws:
         ms.set_seed = ms.common.set_seed = set_seed
         for base in (nn.LSTM.__base__, nn.LSTMCell.__base__):  # they draw their first weights from NumPy's own stream
             base.__init__ = _beside(base.__init__)
+
+
+def _asked_by_sampler() -> str:
+    """The method of a sampler of the translation that asks NumPy for an order, itself or through a function."""
+    frames = (sys._getframe(2), sys._getframe(3), sys._getframe(4))
+    return next((f.f_code.co_name for f in frames if type(f.f_locals.get("self")).__name__ == "IndexSampler"), "")
 
 
 def _beside(make: Callable[..., None]) -> Callable[..., None]:

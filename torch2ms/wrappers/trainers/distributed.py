@@ -24,7 +24,7 @@ SPAWN = {"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"}
 
 def mentioned(module: ModuleInfo) -> bool:
     """Whether the text of a module speaks of several processes."""
-    words = ("torch.distributed", "DataParallel", "SyncBatchNorm", ".spawn(")
+    words = ("torch.distributed", "import distributed", "DataParallel", "SyncBatchNorm", ".spawn(")
     return any(module.has(word) for word in words)
 
 
