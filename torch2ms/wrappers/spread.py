@@ -18,6 +18,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, entries
+from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites, Uncommented
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
 from torch2ms.wrappers.passes import each_module
@@ -250,8 +251,10 @@ class _Writer(Suites):
         lines, waiting = self.opened(updated)
         made: list[cst.BaseStatement] = []
         for turn, names in enumerate(turns.names):
+            above: list[cst.EmptyLine] = []  # comments of guards that go
             for position, stmt in enumerate(lines):
                 if _is_guard(stmt):
+                    above += () if turn else layout.inner_comments(stmt)
                     if _left(stmt, names):
                         break
                     continue
@@ -260,8 +263,11 @@ class _Writer(Suites):
                 assert isinstance(silent, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
                 if turn and not position:
                     silent = silent.with_changes(leading_lines=())
+                if above:
+                    silent, above = layout.led(silent, above), []
                 self.numbered(silent, stmt)
                 made.append(silent)
+            waiting = (*above, *waiting)
         return made, waiting
 
     def numbered(self, named: cst.CSTNode, source: cst.CSTNode) -> None:

@@ -13,6 +13,7 @@ from torch2ms.analysis.evaluation.exchange import HERE, Exchange
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import a_dict, used
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import (
     AROUND,

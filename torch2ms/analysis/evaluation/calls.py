@@ -48,7 +48,16 @@ from torch2ms.analysis.evaluation.methods import (
 from torch2ms.analysis.evaluation.narrow import CLASS
 from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.torchcalls import api_call, new_optimizer, tensor_function
-from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
+from torch2ms.analysis.evaluation.transfer import (
+    entries_placed,
+    into,
+    kept_inside,
+    only_passed,
+    outward,
+    sole,
+    spread,
+    unplaced,
+)
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.attribute_dicts import is_attribute_dict
 from torch2ms.analysis.known.wrapped import FAMILIES
@@ -441,7 +450,8 @@ def _function(
     if returns.kind == "object" and (homes := kept_inside(returns, own, bound, id(given.node))):
         homeless |= homes
         returns = replace(returns, place=next(iter(homes)))
-    return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+    returned = outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+    return entries_placed(returned, f"{id(given.node):x}")
 
 
 def _kind(cls: ClassInfo) -> str:

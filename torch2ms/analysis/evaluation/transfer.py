@@ -166,6 +166,22 @@ def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> di
     return found
 
 
+def entries_placed(returned: Value, call: str) -> Value:
+    """A dict that a function returns, whose networks have a place each until they are bound; `call` tells it apart."""
+    if returned.kind == "tuple" and returned.items and returned.keys is None:
+        items = tuple(entries_placed(item, f"{call}.{i}") for i, item in enumerate(returned.items))
+        return replace(returned, items=items) if items != returned.items else returned
+    if not holds_networks(returned):
+        return returned
+    placed = (
+        replace(item, place=f"{UNPLACED}{call}>.{key}")
+        if not item.place and item.owns is None and not item.deps
+        else item
+        for key, item in entries(returned).items()
+    )
+    return replace(returned, items=tuple(placed))
+
+
 def kept_inside(
     returned: Value, local: frozenset[str] | set[str], bound: dict[str, Value], call: int
 ) -> dict[str, str]:
