@@ -213,13 +213,19 @@ def holds_tensors(arg: cst.Arg, work: Translation) -> bool:
 def formats_badly(node: cst.BaseExpression, work: Translation, spec: str) -> bool:
     """Whether a format specification may meet a tensor."""
     value = work.module.value(node)
-    if value.kind == "unknown" and any(not dep.startswith("@") for dep in value.deps) and NUMERIC.search(spec):
-        return True  # what is made of weights, and is formatted as one number: that of a tensor, if not one already
+    if value.kind == "unknown" and value.place == dotted(node) != "" and NUMERIC.search(spec):
+        if any(not dep.startswith("@") for dep in value.deps) and _is_given(value.place, work):
+            return True  # what a caller made of weights, formatted as one number: that of a tensor, if not one already
     if value.kind == "unknown" and isinstance(node, cst.Name) and work.stmt is not None:
         calls = (c for s in work.stmt.block.scope.body.walk() for c in s.calls)
         if any(dotted(c.func) in (f"{node.value}.item", f"{node.value}.detach") for c in calls):
             return True  # the program asks for its number itself
     return value.kind == "tensor" or value.name == EITHER
+
+
+def _is_given(name: str, work: Translation) -> bool:
+    """The name is that of a parameter of the function."""
+    return work.stmt is not None and name in work.stmt.block.scope.params
 
 
 def _number(node: cst.BaseExpression, spec: str = "") -> cst.Call:
