@@ -42,7 +42,7 @@ def api_call(name: str, given: Given) -> Value | None:
         return tensor_function(f"torch.{name.rpartition('.')[2]}", given)
     if name.startswith(("mindspore.Tensor", "mindspore.tensor")):
         return Value("tensor", deps=given.deps)
-    if name in ATTRIBUTE_DICTS:
+    if name in ATTRIBUTE_DICTS or name == "collections.OrderedDict" and not given.args:
         return builtin("dict", given)
     if not is_foreign(name):
         return _host(name, given)
