@@ -260,7 +260,7 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     if type(node) is cst.Assign or type(node) is cst.AnnAssign:
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
         items = (n for t in targets for n in descend(t) if type(n) is cst.Subscript or type(n) is cst.Attribute)
-        hit = [n for n in items if dotted(n.value) == box.place]  # type: ignore[attr-defined]
+        hit = [n for n in items if dotted(n.value) == box.place]
         both = parts(node)
         if hit:
             key = key_of(both[0]) if both is not None and both[0] is hit[0] else None

@@ -264,7 +264,7 @@ class _Writer(Suites):
                 if turn and not position:
                     silent = silent.with_changes(leading_lines=())
                 if above:
-                    silent, above = layout.led(silent, above), []
+                    silent, above = layout.led(silent, tuple(above)), []
                 self.numbered(silent, stmt)
                 made.append(silent)
             waiting = (*above, *waiting)

@@ -42,16 +42,10 @@ class _Named:
             places = names_of(box.place, scope)
             for stmt in scope.body.walk():
                 for node in own_nodes(stmt):
-                    if (
-                        type(node) is not cst.Subscript
-                        and type(node) is not cst.Call
-                        and type(node) is not cst.Attribute
-                    ):
-                        continue
-                    if type(node) is not cst.Call and dotted(node.value) in places:
-                        if (key := key_of(node)) in self.names:
+                    if type(node) is cst.Subscript or type(node) is cst.Attribute:
+                        if dotted(node.value) in places and (key := key_of(node)) in self.names:
                             self.items[id(node)] = self.names[str(key)]
-                    elif isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+                    elif type(node) is cst.Call and not node.args and isinstance(node.func, cst.Attribute):
                         taken = node.func.attr.value == "values" and dotted(node.func.value) in places
                         if taken and len(self.names) == len(box.held) and box.whole(scope, stmt.number):
                             self.values.add(id(node))

@@ -13,7 +13,7 @@ from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS, Records
-from torch2ms.tape.project import called_as
+from torch2ms.tape.project import called_as, callers
 from torch2ms.tape.uses.late_thaws import Order, of_something, order_of
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, left_by, put_back
 
@@ -28,11 +28,15 @@ def frozen_outside(owner: Owner, scope: Scope, module: ModuleInfo, project: Proj
     own = _flagged(order_of(project), scope, module, owner.owns)
     if not any(_standing(stmt, own)[1] for stmt in steps):  # it sets them itself before
         return False
-    return _at_calls(scope, owner.place, owner.owns, project, set())
+    leading = callers({called_as(scope)}, project)
+    return _at_calls(scope, owner.place, owner.owns, project, leading, set())
 
 
-def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, asked: set[int]) -> bool:
-    """Something in front of a call of the function leaves parameters frozen."""
+def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, leading: set[str], asked: set[int]) -> bool:
+    """Something in front of a call of the function leaves parameters frozen.
+
+    `leading`: the names of what leads to the step; what is frozen or thawed in there is asked for by itself.
+    """
     asked.add(id(scope))
     order = order_of(project)
     for caller, module, stmt in order.calling.get(called_as(scope), ()):
@@ -41,14 +45,18 @@ def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, asked: set
         theirs = _as_given(scope, place, owns, caller, module, stmt)
         made = min(_makes(project).get(id(caller), ()), default=-1)
         found = _flagged(order, caller, module, theirs)
-        found = {key: t for key, t in found.items() if t.stmt is not stmt and t.stmt.number > made}
+        found = {key: t for key, t in found.items() if t.stmt.number > made and not _leads(t.stmt, leading)}
         flags, passes = _standing(stmt, found)
         if False in flags:
             return True
         if passes and made < 0 and caller.is_function and id(caller) not in asked:
-            if _at_calls(caller, place, theirs, project, asked):
+            if _at_calls(caller, place, theirs, project, leading, asked):
                 return True
     return False
+
+
+def _leads(stmt: Stmt, leading: set[str]) -> bool:
+    return any(name_called(call) in leading for inner in stmt.walk() for call in inner.calls)
 
 
 def _as_given(scope: Scope, place: str, owns: Owns, caller: Scope, module: ModuleInfo, stmt: Stmt) -> Owns:
