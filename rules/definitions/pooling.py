@@ -63,6 +63,15 @@ def max_pool1d(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=Fal
     return (out[0].squeeze(-2), out[1].squeeze(-2)) if return_indices else out.squeeze(-2)
 
 
+def average_pool(x, kernel_size, stride=None, padding=0):
+    """Means over windows as a convolution, whose gradient can be differentiated."""
+    kernel = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
+    stride = kernel if stride is None else stride if isinstance(stride, int) else tuple(stride)
+    rows, columns = (padding,) * 2 if isinstance(padding, int) else padding
+    weight = ops.full((x.shape[1], 1, *kernel), 1.0 / (kernel[0] * kernel[1]), dtype=x.dtype)
+    return ops.conv2d(x, weight, None, stride, "pad", (rows, columns), 1, x.shape[1])
+
+
 def lp_pool(x, norm_type, kernel_size, stride=None, ceil_mode=False, dims=2):
     kernel = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
     stride = kernel if stride is None else (stride,) * dims if isinstance(stride, int) else tuple(stride)

@@ -225,6 +225,13 @@ def either_start(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
     return a | b | ({""} if bool(a) != bool(b) else NO_DEPS)
 
 
+def holds_networks(value: Value) -> bool:
+    """A dict whose every entry is known, and is a network."""
+    if value.kind != "dict" or not value.items or len(entries(value)) != len(value.items):
+        return False
+    return all(item.kind == "module" for item in value.items)
+
+
 def joined_keys(
     one: tuple[tuple[str, bool], ...], other: tuple[tuple[str, bool], ...], either: bool = False
 ) -> tuple[tuple[str, bool], ...]:

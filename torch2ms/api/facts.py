@@ -162,6 +162,11 @@ class Facts:
         return False
 
     @property
+    def differentiates_twice(self) -> bool:
+        """Some source differentiates a gradient."""
+        return False
+
+    @property
     def pickles(self) -> bool:
         """The project saves more than the parameters of one cell."""
         return False

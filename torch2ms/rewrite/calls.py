@@ -103,7 +103,7 @@ class MethodCalls:
         return cls is not None and cls.scope is owner and not any(p.method(name) is not None for p in cls.parents)
 
     def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
-        if func.attr.value == "format" and isinstance(text := strings.written(func.value), str):
+        if func.attr.value == "format" and isinstance(text := strings.template(func.value, self.work), str):
             return strings.formatted(original, text, updated, self.work)
         if func.attr.value == "format" and any(strings.holds_tensors(arg, self.work) for arg in original.args):
             return strings.attributes_formatted(original, updated, self.work)

@@ -26,6 +26,7 @@ from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.left_out import LeftOut, filled_at_times, left_out
 from torch2ms.tape.uses.freezing import switched_behind, thaws, thaws_by_hand
+from torch2ms.tape.uses.frozen_outside import frozen_outside
 from torch2ms.tape.uses.resets import leaves_zeros
 from torch2ms.tape.uses.stored import unguarded
 from torch2ms.tape.verdicts import Verdicts
@@ -208,7 +209,7 @@ def _of_frozen(verdicts: Verdicts, owner: Owner) -> str:
     """Parameters of an owner are frozen or thawed where that changes what a step moves."""
     around = (verdicts.scope, verdicts.module, verdicts.project, verdicts.records)
     held_back = owner.kind == "optimizer" and not owner.plain and not verdicts.module.skips
-    if held_back and thaws(owner, *around):
+    if held_back and (thaws(owner, *around) or frozen_outside(owner, *around)):
         return FROZEN
     if verdicts.project.freezes_trained and owner.kind in ("module", "params") and thaws_by_hand(owner, *around):
         return FROZEN_BY_HAND

@@ -14,17 +14,17 @@ from itertools import chain
 
 import libcst as cst
 
+from torch2ms.analysis.known.attribute_dicts import DICTS
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import PART, UNPLACED, Value, entries
+from torch2ms.analysis.values import PART, UNKNOWN, UNPLACED, Value, entries
 
 LIVING = {"optimizer", "scheduler", "scaler", "module"}  # known by where they are kept
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault", "move_to_end", "__setitem__"}
-EMPTY = {"dict", "OrderedDict", "collections.OrderedDict"}
 STORE = re.compile(r"""\[\s*(?:[rbu]?["']|[A-Za-z_])[^\]]{0,500}\]\s*=(?!=)|\bfor\b""")
 
 
@@ -73,7 +73,7 @@ def boxes(module: ModuleInfo, project: Project) -> list[Box]:
     if module.uses_mindspore or module.directives.off or not module.says(STORE):
         return []
     stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
-    made = [box for scope, stmt in stmts if (box := _made(stmt, scope, module))]
+    made = [box for scope, stmt in stmts for box in _made(stmt, scope, module)]
     first = (value.kind == "optimizer" for box in made for held in box.held.values() for value in held)
     stored = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and type(both[0]) is cst.Subscript)
     moved = _moved(module)
@@ -124,7 +124,9 @@ def names_of(place: str, scope: Scope) -> set[str]:
 
 
 def key_of(node: cst.CSTNode) -> str | None:
-    """The key of `place["key"]`."""
+    """The key of `place["key"]`, or of `place.key` where no other dict has such an attribute."""
+    if type(node) is cst.Attribute:
+        return None if hasattr(dict, node.attr.value) else node.attr.value
     index = node.slice[0].slice if type(node) is cst.Subscript and len(node.slice) == 1 else None
     key = constant(index.value) if type(index) is cst.Index else None
     return key if isinstance(key, str) else None
@@ -163,36 +165,56 @@ def own_nodes(stmt: Stmt) -> Iterator[cst.CSTNode]:
             yield from descend(item.item)
 
 
-def _made(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Box | None:
-    """The dict that a statement makes: written down, empty, or given back by a function with keys that are known."""
+def _made(stmt: Stmt, scope: Scope, module: ModuleInfo) -> list[Box]:
+    """The dicts that a statement makes: written down, empty, or given back by a function with keys that are known.
+
+    `self.nets, self.averages = build(options)` gives back several.
+    """
     both = parts(stmt.node)
     if both is None or stmt.off:
-        return None
-    place, value = dotted(both[0]), both[1]
-    if not place or place == "self" or place.count(".") > place.startswith("self."):
-        return None
-    if place.startswith("self.") and scope.cls is None:
-        return None
-    box = Box(place, stmt.node, stmt, scope)  # type: ignore[arg-type]
+        return []
+    if isinstance(both[0], cst.Tuple) and isinstance(both[1], cst.Call):
+        places = [dotted(element.value) for element in both[0].elements]
+        made = [(place, _entries_of(stmt.out.get(place, UNKNOWN))) for place in places if _keeps(place, scope)]
+        return [Box(place, stmt.node, stmt, scope, held) for place, held in made if held]  # type: ignore[arg-type]
+    place = dotted(both[0])
+    held = _held(both[1], module) if _keeps(place, scope) else None
+    return [] if held is None else [Box(place, stmt.node, stmt, scope, held)]  # type: ignore[arg-type]
+
+
+def _keeps(place: str, scope: Scope) -> bool:
+    """A name, or an attribute of the object whose method it is."""
+    own = place.startswith("self.")
+    return bool(place) and place != "self" and place.count(".") <= own and (scope.cls is not None or not own)
+
+
+def _held(value: cst.BaseExpression, module: ModuleInfo) -> dict[str, list[Value]] | None:
+    """The entries of a dict that is made; None for what is no dict, or one of which not all is seen."""
+    held: dict[str, list[Value]] = {}
     if type(value) is cst.Dict:
         for element in value.elements:
             key = constant(element.key) if isinstance(element, cst.DictElement) else None
-            if not isinstance(key, str) or key in box.held:
+            if not isinstance(key, str) or key in held:
                 return None
-            box.held[key] = [module.value(element.value)]
-    elif type(value) is cst.Call and dotted(value.func) in EMPTY:
-        if not all(a.keyword is not None and not a.star for a in value.args):
+            held[key] = [module.value(element.value)]
+        return held
+    if type(value) is not cst.Call:
+        return None
+    if dotted(value.func) in DICTS or module.value(value.func).kind in ("class", "api"):  # `dict()`, `Munch()`
+        if module.value(value).kind != "dict" or not all(a.keyword is not None and not a.star for a in value.args):
             return None
-        box.held = {a.keyword.value: [module.value(a.value)] for a in value.args if a.keyword is not None}
-    else:
-        held = module.value(value)
-        known = entries(held) if held.kind == "dict" else {}
-        if not known or not all(sure for _, sure in held.keys or ()):
-            return None
-        if any(v.place and not v.place.startswith(UNPLACED) for v in known.values() if v.kind in LIVING):
-            return None  # its parts have names where they were made
-        box.held = {key: [one] for key, one in known.items()}
-    return box
+        return {a.keyword.value: [module.value(a.value)] for a in value.args if a.keyword is not None}
+    return _entries_of(module.value(value)) or None
+
+
+def _entries_of(value: Value) -> dict[str, list[Value]]:
+    """The entries of a dict that a function gives back, where all are seen and none has a name of its own."""
+    known = entries(value) if value.kind == "dict" else {}
+    if not all(sure for _, sure in value.keys or ()):
+        return {}
+    if any(v.place and not v.place.startswith(UNPLACED) for v in known.values() if v.kind in LIVING):
+        return {}  # its parts have names where they were made
+    return {key: [one] for key, one in known.items()}
 
 
 def _filled(box: Box, module: ModuleInfo, project: Project, elsewhere: list[tuple[int, str, str]]) -> bool:
@@ -237,7 +259,8 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     node = stmt.node
     if type(node) is cst.Assign or type(node) is cst.AnnAssign:
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
-        hit = [n for t in targets for n in descend(t) if type(n) is cst.Subscript and dotted(n.value) == box.place]
+        items = (n for t in targets for n in descend(t) if type(n) is cst.Subscript or type(n) is cst.Attribute)
+        hit = [n for n in items if dotted(n.value) == box.place]
         both = parts(node)
         if hit:
             key = key_of(both[0]) if both is not None and both[0] is hit[0] else None

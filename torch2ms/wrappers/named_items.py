@@ -2,7 +2,7 @@
 
 The ledger keeps gradients by the place of an optimizer, and an item has none. Where the container stays as it is
 between the first use and the last one, `opt = opts[key]` above them is the same; so are networks that are called as its
-items.
+items, there and where gradients are taken: compiled code is given a network, and no dict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.sites import resolve
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import children, code, constant
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites, line_of
@@ -64,7 +64,8 @@ class Item:
 @each_module
 def named_items(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module with such items."""
-    if module.directives.off or not module.says(TAKEN):
+    twice = module.has("create_graph") and any(type(call.func) is cst.Subscript for call in module.of_kind(cst.Call))
+    if module.directives.off or not (twice or module.says(TAKEN)):
         return None
     writer = _Writer(module)
     for scope in module.scope.walk():
@@ -95,8 +96,11 @@ class _Finder:
     def items(self) -> list[Item]:
         """The optimizers, and the networks beside them under the same keys or under written ones."""
         found: dict[str, Item] = {}
-        calls = (call.func for stmt in self.scope.body.walk() for call in stmt.calls)
-        if not any(isinstance(func, cst.Attribute) and func.attr.value == "backward" for func in calls):
+        calls = [(stmt, call) for stmt in self.scope.body.walk() for call in stmt.calls]
+        twice = [stmt.number for stmt, call in calls if self.compiled(call)]
+        if not twice and not any(
+            isinstance(c.func, cst.Attribute) and c.func.attr.value == "backward" for _, c in calls
+        ):
             return []
         nodes = [(stmt, node) for stmt in self.scope.body.walk() for node in own_nodes(stmt)]
         for stmt, node in nodes:
@@ -118,7 +122,14 @@ class _Finder:
             if i.network and i.place not in places and (code(i.key) in keys or isinstance(i.key, cst.SimpleString))
         ]  # fmt: skip
         beside = (i for i in found.values() if i.place in places and i.kinds <= MAY_BE and "step" in i.methods)
+        if twice and not sure:
+            return [i for i in networks if "" in i.methods and i.uses[0][0].number <= max(twice)]
         return [*networks, *beside] if sure else []
+
+    def compiled(self, call: cst.Call) -> bool:
+        """A gradient that is differentiated again: it is taken in compiled code."""
+        again = any(arg.keyword is not None and arg.keyword.value == "create_graph" for arg in call.args)
+        return again and qualified(call.func, self.module.imports) == "torch.autograd.grad"
 
     def above(self, item: Item) -> Stmt | None:
         """The statement above which the item can be taken; None where it may be another one later."""

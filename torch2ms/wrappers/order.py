@@ -34,6 +34,7 @@ from torch2ms.wrappers.hooked import hooked
 from torch2ms.wrappers.in_the_call import in_the_call
 from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.item_inputs import item_inputs
+from torch2ms.wrappers.items_by_attribute import items_by_attribute
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
@@ -133,7 +134,7 @@ TENSORS: tuple[Pass, ...] = (named_again, hooked, retained, one_output)
 OBJECTS: tuple[Pass, ...] = (unwrapped, as_loops, flagged_together, stepped)
 
 # networks and optimizers that lists and dicts hold: each has a name of its own
-CONTAINERS: tuple[Pass, ...] = (numbered, picked_items, unboxed, opened, listed)
+CONTAINERS: tuple[Pass, ...] = (items_by_attribute, numbered, picked_items, unboxed, opened, listed)
 
 # what a step is asked and given
 STEPS: tuple[Pass, ...] = (windowed, stored, asked, recording, without_closures, own_steps, unrated)

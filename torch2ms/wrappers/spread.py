@@ -18,6 +18,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, entries
+from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites, Uncommented
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
 from torch2ms.wrappers.passes import each_module
@@ -90,10 +91,14 @@ class _Finder:
         inner = [s for block in stmt.blocks for s in block.walk()]
         if node.orelse is not None or node.asynchronous is not None:
             return
-        if any(type(n) in JUMPS for n in descend(node.body)):
+        guards = [line for line in node.body.body if _is_guard(line)]
+        left = {id(n) for guard in guards for n in descend(guard)}
+        if any(type(n) in JUMPS and id(n) not in left for n in descend(node.body)):
             return
         turns = self.turns(node.target, node.iter, stmt, scope)
         if not turns or not _plain(node.body, turns):
+            return
+        if any(_left(guard, names) is None for guard in guards for names in turns.names):
             return
         few = len(inner) * len(turns.names) <= MOST_STATEMENTS and any(self.trains(s, turns, scope) for s in inner)
         if not (few or self.fills(inner, turns) or self.steps(inner, turns)):
@@ -246,14 +251,23 @@ class _Writer(Suites):
         lines, waiting = self.opened(updated)
         made: list[cst.BaseStatement] = []
         for turn, names in enumerate(turns.names):
+            above: list[cst.EmptyLine] = []  # comments of guards that go
             for position, stmt in enumerate(lines):
+                if _is_guard(stmt):
+                    above += () if turn else layout.inner_comments(stmt)
+                    if _left(stmt, names):
+                        break
+                    continue
                 named = stmt.visit(_Named(names))
                 silent = named.visit(Uncommented()) if turn else named  # type: ignore[union-attr]
                 assert isinstance(silent, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
                 if turn and not position:
                     silent = silent.with_changes(leading_lines=())
+                if above:
+                    silent, above = layout.led(silent, tuple(above)), []
                 self.numbered(silent, stmt)
                 made.append(silent)
+            waiting = (*above, *waiting)
         return made, waiting
 
     def numbered(self, named: cst.CSTNode, source: cst.CSTNode) -> None:
@@ -302,14 +316,43 @@ class _Named(cst.CSTTransformer):
         return updated.body if truth else updated.orelse
 
 
+def _is_guard(line: cst.CSTNode) -> bool:
+    """`if name == "fan": continue`"""
+    if not isinstance(line, cst.If) or line.orelse is not None:
+        return False
+    inner = line.body.body
+    if len(inner) == 1 and isinstance(inner[0], cst.SimpleStatementLine):
+        inner = inner[0].body
+    return len(inner) == 1 and isinstance(inner[0], cst.Continue)
+
+
+def _left(guard: cst.CSTNode, names: dict[str, str]) -> bool | None:
+    """Whether a turn ends at such a line; None where that is not to be told."""
+    assert isinstance(guard, cst.If)
+    test = guard.test.visit(_Named(names))
+    return _told(test) if isinstance(test, cst.BaseExpression) else None
+
+
 def _told(test: cst.BaseExpression) -> bool | None:
-    """Whether two texts that a test compares are equal."""
+    """What a test of written texts comes to: `"g" == "d"`, `"g" in ("g", "d")`, and such tests together."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = _told(test.expression)
+        return None if inner is None else not inner
+    if isinstance(test, cst.BooleanOperation):
+        both = (_told(test.left), _told(test.right))
+        if None in both:
+            return None
+        return all(both) if isinstance(test.operator, cst.And) else any(both)
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
-    left, right = constant(test.left), constant(test.comparisons[0].comparator)
-    if not isinstance(left, str) or not isinstance(right, str):
+    operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+    left, right = constant(test.left), constant(other)
+    if isinstance(other, (cst.Tuple, cst.List, cst.Set)):
+        right = tuple(constant(e.value) for e in other.elements)
+    if not isinstance(left, str) or not isinstance(right, (str, tuple)):
         return None
-    operator = test.comparisons[0].operator
-    if isinstance(operator, (cst.Equal, cst.NotEqual)):
+    if isinstance(operator, (cst.In, cst.NotIn)) and (isinstance(right, str) or all(isinstance(r, str) for r in right)):
+        return (left in right) == isinstance(operator, cst.In)
+    if isinstance(operator, (cst.Equal, cst.NotEqual)) and isinstance(right, str):
         return (left == right) == isinstance(operator, cst.Equal)
     return None

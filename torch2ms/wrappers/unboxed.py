@@ -42,12 +42,10 @@ class _Named:
             places = names_of(box.place, scope)
             for stmt in scope.body.walk():
                 for node in own_nodes(stmt):
-                    if type(node) is not cst.Subscript and type(node) is not cst.Call:
-                        continue
-                    if type(node) is cst.Subscript and dotted(node.value) in places:
-                        if (key := key_of(node)) in self.names:
+                    if type(node) is cst.Subscript or type(node) is cst.Attribute:
+                        if dotted(node.value) in places and (key := key_of(node)) in self.names:
                             self.items[id(node)] = self.names[str(key)]
-                    elif isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+                    elif type(node) is cst.Call and not node.args and isinstance(node.func, cst.Attribute):
                         taken = node.func.attr.value == "values" and dotted(node.func.value) in places
                         if taken and len(self.names) == len(box.held) and box.whole(scope, stmt.number):
                             self.values.add(id(node))
@@ -111,14 +109,16 @@ class _Writer(Suites):
 
     def __init__(self, module: ModuleInfo, named: list[_Named]) -> None:
         super().__init__(module)
-        self.made = {id(n.box.node): n for n in named}
+        self.made: dict[int, list[_Named]] = {}  # by id of the statement that makes them
+        for one in named:
+            self.made.setdefault(id(one.box.node), []).append(one)
         self.stored = {key: n for n in named for key in n.box.stores}
         self.items = {key: name for n in named for key, name in n.items.items()}
         self.values = {key: n for n in named for key in n.values}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        if (one := self.made.get(id(node))) is not None:
-            return self.making(node, one)
+        if several := self.made.get(id(node)):
+            return self.making(node, several)
         one = self.stored.get(id(node))
         key = one.box.stores[id(node)] if one is not None else ""
         both = parts(node)
@@ -132,23 +132,30 @@ class _Writer(Suites):
             made.append(cst.Assign([cst.AssignTarget(both[0])], cst.parse_expression(name)))  # type: ignore[arg-type]
         return made
 
-    def making(self, node: cst.BaseSmallStatement, one: _Named) -> list[cst.CSTNode]:
+    def making(self, node: cst.BaseSmallStatement, several: list[_Named]) -> list[cst.CSTNode]:
         """The statement that makes the dict, below those that make what gets a name."""
         made = self.rewrite(node)
         both = parts(made)
         assert both is not None
-        pairs = _pairs(both[1])
+        written = isinstance(both[1], cst.Dict) or isinstance(both[1], cst.Call) and _empty(both[1])
+        if not written:
+            return [made, *(line for one in several for line in self.given(one))]
+        one, pairs = several[0], _pairs(both[1])
         above: list[cst.CSTNode] = [small_of(f"{one.names[k]} = {code(v)}") for k, v in pairs if k in one.names]
         if one.gone:
             return above
-        place = one.box.place
-        if not isinstance(both[1], cst.Dict) and not (isinstance(both[1], cst.Call) and _empty(both[1])):
-            later = set(one.box.stores.values())
-            given = {n: f"{place}[{k!r}]" for k, n in one.names.items() if k not in later}
-            return [made, *(small_of(f"{n} = {text}") for n, text in given.items())]
         return [*above, made.visit(_Entries(one.names))] if above else [made]  # type: ignore[list-item]
 
+    def given(self, one: _Named) -> list[cst.CSTNode]:
+        """The names of what a function has put into the dict that it gives back."""
+        later = set(one.box.stores.values())
+        return [small_of(f"{n} = {one.box.place}[{k!r}]") for k, n in one.names.items() if k not in later]
+
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
+        name = self.items.get(id(original))
+        return updated if name is None else cst.parse_expression(name)
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
         name = self.items.get(id(original))
         return updated if name is None else cst.parse_expression(name)
 

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, holds_networks, joined_deps
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -104,6 +104,29 @@ def _gathered(kind: str, values: list[Value], spread: Sequence[Value] = ()) -> V
     layers = frozenset().union(*(v.own for v in values if v.kind == "module"))
     deps = joined_deps([*values, *map(_with_parts, spread)])
     return Value(kind, each, deps, owns=layers or None)
+
+
+def leading(bound: dict[str, Value], given: Given) -> dict[str, frozenset[str]]:
+    """The places of the caller that what is made of each argument depends on; of a network in a dict also its own."""
+    found = {name: _leading_to(value) if value.kind in _LEADING else value.deps for name, value in bound.items()}
+    for name, value in bound.items():
+        if value.kind == "dict" and holds_networks(value):
+            home = next((a.value for a, v in zip(given.node.args, given.args, strict=False) if v is value), None)
+            for key, item in entries(value).items():
+                found[f"{name}.{key}"] = (item if home is None else housed(item, home)).own
+    return found
+
+
+_LEADING = {"module", "object", "dict", "tuple", "list"}
+
+
+def _leading_to(value: Value) -> frozenset[str]:
+    """The places of the caller that what is made of an argument depends on: networks in a list among them."""
+    if value.kind in ("dict", "tuple"):
+        return value.deps | (value.owns or NO_DEPS)
+    if value.kind == "list":
+        return value.deps | {item.place for item in value.items or () if item.kind == "module" and item.place}
+    return value.deps | {value.place} if value.place else value.deps
 
 
 def _with_parts(value: Value) -> Value:

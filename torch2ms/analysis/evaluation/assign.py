@@ -13,6 +13,7 @@ from torch2ms.analysis.evaluation.exchange import HERE, Exchange
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import a_dict, used
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import (
     AROUND,
@@ -54,6 +55,8 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     ev.env.forget_below(place)
     if value.place.startswith(UNPLACED):
         ev.env.rebase(value.place, place)
+        if ev.cls is not None and place.startswith("self."):  # it may come out of a dict that the object keeps
+            ev.exchange.tell(_rebase_attributes, ev.cls, value.place, place)
         value = rebase(value, value.place, place)
     if type(target) is cst.Attribute:
         if target.attr.value == "grad":
@@ -103,6 +106,8 @@ def _moved_in(value: Value, place: str, ev: Evaluator) -> Value:
     if not place.startswith("self.") or value.kind not in ("module", "object"):
         return value
     params = set(function.scope.params)
+    if value.kind == "module" and not value.place and value.owns and all(root(o) in params for o in value.owns):
+        value = replace(value, owns=None)  # it came in a dict
     own = params if value.kind == "object" else set(function.scope.locals) - params
     for local, home in _homes(value, place).items():
         if local in own:

@@ -10,7 +10,7 @@ from torch2ms.analysis.evaluation.containers import STORED, element, picked
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS
 from torch2ms.analysis.evaluation.narrow import CLASS, itself
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import MIXED, OPTIMIZERS, Value, bounded, replace
+from torch2ms.analysis.values import MIXED, OPTIMIZERS, Value, bounded, joined_deps, replace
 
 
 def builtin(name: str, given: Given) -> Value:
@@ -30,7 +30,7 @@ def builtin(name: str, given: Given) -> Value:
         return Value("list" if some.deps != deps else "unknown", deps=some.deps)
     if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):
         keys = tuple((a.keyword.value, True) for a in given.node.args if a.keyword)
-        return Value("dict", deps=deps, items=bounded(tuple(given.args)), keys=keys)
+        return Value("dict", deps=joined_deps(given.args), items=bounded(tuple(given.args)), keys=keys)
     if name == "super":
         return Value("builtin_super", place="self")
     if name == "float":

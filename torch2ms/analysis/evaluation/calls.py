@@ -10,7 +10,14 @@ import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked, records
-from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, held_there, left_to_functions, seen_by_both
+from torch2ms.analysis.evaluation.arguments import (
+    Given,
+    bind_arguments,
+    held_there,
+    leading,
+    left_to_functions,
+    seen_by_both,
+)
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import entered, picked_out
 from torch2ms.analysis.evaluation.dispatch import dispatched
@@ -41,8 +48,18 @@ from torch2ms.analysis.evaluation.methods import (
 from torch2ms.analysis.evaluation.narrow import CLASS
 from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.torchcalls import api_call, new_optimizer, tensor_function
-from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
+from torch2ms.analysis.evaluation.transfer import (
+    entries_placed,
+    into,
+    kept_inside,
+    only_passed,
+    outward,
+    sole,
+    spread,
+    unplaced,
+)
 from torch2ms.analysis.known import torchapi
+from torch2ms.analysis.known.attribute_dicts import is_attribute_dict
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
@@ -293,6 +310,8 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     cls = class_of(target, ev.module, ev.project)
     if cls is None:
         return UNKNOWN
+    if cls.kind == "object" and cls.bases and is_attribute_dict(cls):
+        return builtin("dict", given)
     init = cls.method("__init__")
     if init is not None:
         _pass(init, given, Value("object"), ev, len(ev.project.modules) == 1)
@@ -397,7 +416,7 @@ def _function(
             bound |= _pass(other, given, receiver, ev)
             value = ev.exchange.returned(other)
             returns = join(returns, value) if returns is not None and value is not None else returns or value
-    depends = {n: _leading_to(v) if v.kind in _LEADING else v.deps for n, v in bound.items()}
+    depends = leading(bound, given)
     if receiver is not None:
         depends[GIVEN[1:]] = frozenset({GIVEN}) if receiver.place == "self" else receiver.deps
     for place, deps in keeping.follow(info, given.node, receiver, depends) if info.kept else ():
@@ -431,19 +450,8 @@ def _function(
     if returns.kind == "object" and (homes := kept_inside(returns, own, bound, id(given.node))):
         homeless |= homes
         returns = replace(returns, place=next(iter(homes)))
-    return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
-
-
-_LEADING = {"module", "object", "dict", "tuple", "list"}
-
-
-def _leading_to(value: Value) -> frozenset[str]:
-    """The places of the caller that what is made of an argument depends on: networks in a list among them."""
-    if value.kind in ("dict", "tuple"):
-        return value.deps | (value.owns or NO_DEPS)
-    if value.kind == "list":
-        return value.deps | {item.place for item in value.items or () if item.kind == "module" and item.place}
-    return value.deps | {value.place} if value.place else value.deps
+    returned = outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+    return entries_placed(returned, f"{id(given.node):x}")
 
 
 def _kind(cls: ClassInfo) -> str:

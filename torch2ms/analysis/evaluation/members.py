@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, lookup, narrow, usage
-from torch2ms.analysis.evaluation.containers import named_layer
+from torch2ms.analysis.evaluation.containers import housed, named_layer
 from torch2ms.analysis.evaluation.keeping import seen
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import starts, torchapi
@@ -50,6 +50,8 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
         cls = lookup.class_of(base, ev.module, ev.project)
         if cls is not None:
             return _of_class(cls, base, attr, place, ev)
+    if base.kind == "dict" and (item := entries(base).get(attr)) is not None:
+        return housed(item, node.value)
     how = _BY_KIND.get(base.kind, _of_other)
     found = how(base, attr, place)
     return found if found.name != "module_param" or place else _of_layer(node.value, found, base, attr)

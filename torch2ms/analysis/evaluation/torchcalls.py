@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import activations
 from torch2ms.analysis.evaluation.arguments import Given
+from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import element
 from torch2ms.analysis.evaluation.records import named_tuple
 from torch2ms.analysis.known import starts, torchapi
+from torch2ms.analysis.known.attribute_dicts import LIBRARIES as ATTRIBUTE_DICTS
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import constant
@@ -40,6 +42,8 @@ def api_call(name: str, given: Given) -> Value | None:
         return tensor_function(f"torch.{name.rpartition('.')[2]}", given)
     if name.startswith(("mindspore.Tensor", "mindspore.tensor")):
         return Value("tensor", deps=given.deps)
+    if name in ATTRIBUTE_DICTS or name == "collections.OrderedDict" and not given.args:
+        return builtin("dict", given)
     if not is_foreign(name):
         return _host(name, given)
     if name in FAMILIES:

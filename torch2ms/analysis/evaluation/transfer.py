@@ -12,7 +12,19 @@ from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import FILLING, NO_DEPS, PART, PICKED, UNPLACED, Value, entries, is_row, overlaps, replace
+from torch2ms.analysis.values import (
+    FILLING,
+    NO_DEPS,
+    PART,
+    PICKED,
+    UNPLACED,
+    Value,
+    entries,
+    holds_networks,
+    is_row,
+    overlaps,
+    replace,
+)
 
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import FunctionInfo
@@ -52,11 +64,18 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool, typed
     items = None
     if value.kind == "object" and value.keys is not None:  # models that it was given
         items = tuple(_renamed(i, move) for i in value.items or ())
+    elif value.kind == "dict" and holds_networks(value):
+        items = tuple(_entry(item, f"{name}.{key}") for key, item in entries(value).items())
     each = value.each
     if value.kind == "module" and each is None and value.items and (acts := starts.of_any(value.items)):
         each = Value("module", starts=acts)
     made = replace(value, place=name, deps=deps, owns=owns, items=items, each=each)
     return made if typed else shapes.forgotten(made)
+
+
+def _entry(value: Value, place: str) -> Value:
+    """A network in a dict that a function is given: its weights are those of the entry, which is no name of its own."""
+    return replace(value, place="", deps=NO_DEPS, owns=frozenset({place}))
 
 
 def _renamed(value: Value, move: Callable[[str], str]) -> Value:
@@ -86,7 +105,10 @@ def outward(
         for dep in deps:
             plain = dep.lstrip("@^")
             head, _, rest = plain.partition(".")
-            if head in params:
+            entry, _, inner = rest.partition(".")
+            if (named := f"{head}.{entry}") in params:  # a network in a dict
+                found |= {_below(p, inner) for p in params[named]}
+            elif head in params:
                 precise = rest.startswith(PICKED[1:]) or rest and dep[0] not in "@^" and row
                 found |= {_below(p, rest) for p in params[head]} if precise else params[head]
             elif head == "self" and receiver and dep[0] != "^":  # else it is another object's self: see the parameter
@@ -142,6 +164,22 @@ def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> di
             found[item.place] = f"{UNPLACED}{call:x}>{item.place}"
         found |= unplaced(item, local, call)
     return found
+
+
+def entries_placed(returned: Value, call: str) -> Value:
+    """A dict that a function returns, whose networks have a place each until they are bound; `call` tells it apart."""
+    if returned.kind == "tuple" and returned.items and returned.keys is None:
+        items = tuple(entries_placed(item, f"{call}.{i}") for i, item in enumerate(returned.items))
+        return replace(returned, items=items) if items != returned.items else returned
+    if not holds_networks(returned):
+        return returned
+    placed = (
+        replace(item, place=f"{UNPLACED}{call}>.{key}")
+        if not item.place and item.owns is None and not item.deps
+        else item
+        for key, item in entries(returned).items()
+    )
+    return replace(returned, items=tuple(placed))
 
 
 def kept_inside(

@@ -57,8 +57,16 @@ def attention(use: Use) -> Choice:
 
 
 def avg_pool(use: Use) -> Choice:
-    """`avg_pool2d`, `avg_pool3d`: the stride is written, and padding has two numbers for each dimension."""
+    """`avg_pool2d`, `avg_pool3d`: the stride is written, and padding has two numbers for each dimension.
+
+    MindSpore's gradient of a mean over windows has no gradient itself; that of a convolution has one.
+    """
     dims = int(use.short[-2])
+    counted = use.value("count_include_pad") is not False and not use.given("divisor_override")
+    if dims == 2 and use.facts.differentiates_twice and counted and not use.given("ceil_mode"):
+        return Choice(
+            "average_pool({input}, {kernel_size}, {stride:stride}, {padding:padding})", uses=("count_include_pad",)
+        )
     node, padding = use.node("padding"), "{padding:padding}"
     if isinstance(node, (cst.Tuple, cst.List)):
         parts = [code(element.value) for element in node.elements]

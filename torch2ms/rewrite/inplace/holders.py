@@ -98,9 +98,7 @@ def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> 
     return owner if places - scope.locals or "self" in places or _kept(places, scope) else ""
 
 
-def _reached(
-    given: cst.BaseExpression, module: ModuleInfo, project: Project
-) -> tuple[str, FunctionInfo | None]:
+def _reached(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> tuple[str, FunctionInfo | None]:
     """The function or method of the project that an expression runs, and what it is called on."""
     called = given.func if type(given) is cst.Call else given
     owner = called.value if type(called) in (cst.Attribute, cst.Subscript) else called  # type: ignore[attr-defined]
@@ -123,7 +121,7 @@ def keepers(name: str, stmt: Stmt, module: ModuleInfo, project: Project) -> set[
         places = [i for i, a in enumerate(call.args) if a.keyword is None and name in shows(a.value)]
         owner, info = _reached(call, module, project) if places else ("", None)
         if info is not None:
-            params = info.scope.params[bool(info.scope.cls and info.scope.params[:1] == ["self"]):]
+            params = info.scope.params[bool(info.scope.cls and info.scope.params[:1] == ["self"]) :]
             found |= {owner} if _kept({params[i] for i in places if i < len(params)}, info.scope) else set()
     return found
 
@@ -150,8 +148,10 @@ def taken_as_tensor(name: str, scope: Scope, module: ModuleInfo) -> bool:
     for stmt in scope.body.walk():
         for call in stmt.calls:
             func = module.value(call.func)
-            layer = func.kind == "module" or func.kind == "api" and (
-                func.name.startswith("torch.nn.functional.") or func.name.endswith("_like")
+            layer = (
+                func.kind == "module"
+                or func.kind == "api"
+                and (func.name.startswith("torch.nn.functional.") or func.name.endswith("_like"))
             )
             if layer and any(code(a.value) == name for a in call.args):
                 return True

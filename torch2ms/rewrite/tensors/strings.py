@@ -18,6 +18,7 @@ from torch2ms.rewrite.translation import Translation
 
 TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
+NUMERIC = re.compile(r"[deEfFgG%]$")  # a specification that numbers alone take
 PICKLE = re.compile(r"\.pkl(?=['\"]*$)")
 CLASS = re.compile(r"torch\.(?:\w+\.)+[A-Z]\w*")
 LOOKED_UP = re.compile(r"\bimport_module\b|\b__import__\b|\bpydoc\b|\bhydra\b|\b_target_\b")
@@ -66,11 +67,21 @@ def inserted(
     if original.format_spec is None:
         made = shown(original.expression, updated.expression, work) if original.equal is None else updated.expression
         return updated if made is updated.expression else updated.with_changes(expression=made)
-    if not formats_badly(original.expression, work):
+    spec = "".join(part.value for part in original.format_spec if isinstance(part, cst.FormattedStringText))
+    if not formats_badly(original.expression, work, spec):
         return updated
     work.tell("T2M612", "formatted tensor", "formatted as a number")
-    spec = "".join(part.value for part in original.format_spec if isinstance(part, cst.FormattedStringText))
     return updated.with_changes(expression=_number(updated.expression, spec))
+
+
+def template(node: cst.BaseExpression, work: Translation) -> object:
+    """The text that is filled: a literal, or a name that is bound to one, and to nothing else."""
+    if type(node) is not cst.Name or work.stmt is None:
+        return written(node)
+    scope = work.stmt.block.scope
+    bound = [s.node for s in scope.body.walk() if node.value in s.all_defs] if node.value in scope.locals else []
+    only = bound[0] if len(bound) == 1 else None
+    return written(only.value) if type(only) is cst.Assign and dotted(only.targets[0].target) == node.value else None
 
 
 def written(node: cst.BaseExpression) -> object:
@@ -84,7 +95,7 @@ def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translatio
     args = []
     for i, (old, new) in enumerate(zip(original.args, updated.args, strict=False)):
         key = old.keyword.value if old.keyword is not None else str(i)
-        if key in asked and formats_badly(old.value, work) and not old.star:
+        if key in asked and not old.star and formats_badly(old.value, work, asked[key]):
             work.tell("T2M612", "formatted tensor", "formatted as a number")
             new = new.with_changes(value=_number(new.value, asked[key]))
         args.append(new)
@@ -102,7 +113,7 @@ def _attributes(original: cst.Call, text: str, updated: cst.Call, work: Translat
         free = f"{head}_{attr}" not in given and f"{head}_{attr}" not in text
         if key in _specified(text) and value is not None and (value.kind == "tensor" or value.name == EITHER) and free:
             own.setdefault(head, []).append(attr)
-    if not own or not isinstance(updated.func, cst.Attribute):
+    if not own or not isinstance(updated.func, cst.Attribute) or type(updated.func.value) is cst.Name:
         return updated
     work.tell("T2M612", "formatted tensor", "formatted as a number")
     names = {f"{head}.{attr}": f"{head}_{attr}" for head, attrs in own.items() for attr in attrs}
@@ -117,8 +128,8 @@ def _attributes(original: cst.Call, text: str, updated: cst.Call, work: Translat
         ]
         made = [new, *made] if not made or head in still else made
         args += [a.with_changes(comma=comma) for a in made[:-1]] + [made[-1].with_changes(comma=new.comma)]
-    template = cast(cst.BaseExpression, updated.func.value.visit(_Fields(names)))
-    return updated.with_changes(func=updated.func.with_changes(value=template), args=args)
+    filled = cast(cst.BaseExpression, updated.func.value.visit(_Fields(names)))
+    return updated.with_changes(func=updated.func.with_changes(value=filled), args=args)
 
 
 class _Fields(cst.CSTTransformer):
@@ -199,14 +210,22 @@ def holds_tensors(arg: cst.Arg, work: Translation) -> bool:
     return cls is not None and any(v.kind == "tensor" or v.name == EITHER for v in cls.attrs.values())
 
 
-def formats_badly(node: cst.BaseExpression, work: Translation) -> bool:
+def formats_badly(node: cst.BaseExpression, work: Translation, spec: str) -> bool:
     """Whether a format specification may meet a tensor."""
     value = work.module.value(node)
+    if value.kind == "unknown" and value.place == dotted(node) != "" and NUMERIC.search(spec):
+        if any(not dep.startswith("@") for dep in value.deps) and _is_given(value.place, work):
+            return True  # what a caller made of weights, formatted as one number: that of a tensor, if not one already
     if value.kind == "unknown" and isinstance(node, cst.Name) and work.stmt is not None:
         calls = (c for s in work.stmt.block.scope.body.walk() for c in s.calls)
         if any(dotted(c.func) in (f"{node.value}.item", f"{node.value}.detach") for c in calls):
             return True  # the program asks for its number itself
     return value.kind == "tensor" or value.name == EITHER
+
+
+def _is_given(name: str, work: Translation) -> bool:
+    """The name is that of a parameter of the function."""
+    return work.stmt is not None and name in work.stmt.block.scope.params
 
 
 def _number(node: cst.BaseExpression, spec: str = "") -> cst.Call:

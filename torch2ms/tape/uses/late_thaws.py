@@ -54,7 +54,7 @@ class Make:
 @once
 def late_thaws(project: Project) -> list[tuple[Make, int]]:
     """The optimizers that lack what is thawed while they still step, and a line that does so."""
-    order = _order(project)
+    order = order_of(project)
     found = []
     for scope, module in order.scopes if order.thaws else ():
         for make in _makes(scope, module):
@@ -103,16 +103,16 @@ def _asks(node: cst.CSTNode) -> bool:
 
 
 @once
-def _order(project: Project) -> _Order:
-    return _Order(project)
+def order_of(project: Project) -> Order:
+    return Order(project)
 
 
 def switches(scope: Scope, module: ModuleInfo, project: Project) -> list[Toggle]:
     """What a scope freezes and thaws; of calls that are not followed the name is all that is known."""
-    return _order(project).switches(scope, module)
+    return order_of(project).switches(scope, module)
 
 
-class _Order:
+class Order:
     """What freezes and thaws in front of a statement and behind it, in whichever function of the project."""
 
     def __init__(self, project: Project) -> None:
@@ -141,7 +141,7 @@ class _Order:
         if id(make.scope) in asked or not make.scope.is_function or _made_here(make):
             return False
         asked.add(id(make.scope))
-        return any(self.frozen_before(there, asked) for there in self._calls(make))
+        return any(self.frozen_before(there, asked) for there in self.calls(make))
 
     def thawed_after(self, make: Make, asked: set[object]) -> Iterator[Stmt]:
         """The statements that may thaw what it holds while it is there to step.
@@ -159,7 +159,7 @@ class _Order:
         asked.add(id(make.scope))
         if make.scope.cls is not None and root(make.place) == "self":
             yield from self._in_methods(make, asked)
-        for there in self._calls(make):
+        for there in self.calls(make):
             yield from self.thawed_after(there, asked)
 
     def _in_methods(self, make: Make, asked: set[object]) -> Iterator[Stmt]:
@@ -183,10 +183,10 @@ class _Order:
                     waiting.append(caller)
         return found
 
-    def _calls(self, make: Make) -> Iterator[Make]:
+    def calls(self, make: Make) -> Iterator[Make]:
         """The statements that call the function; of what they give it, and get, the optimizer holds something."""
         for scope, module, stmt in self.calling.get(called_as(make.scope), ()):
-            if make.scope.cls is None and all(_of_something(c, make.scope.name, module) for c in stmt.calls):
+            if make.scope.cls is None and all(of_something(c, make.scope.name, module) for c in stmt.calls):
                 continue  # `model.train()` is not the function `train`
             yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
 
@@ -199,6 +199,10 @@ class _Order:
                 for name in {name_called(c) for c in stmt.calls} if not stmt.blocks else ():
                     found.setdefault(name, []).append((scope, module, stmt))
         return found
+
+    def makes(self, scope: Scope, module: ModuleInfo) -> Iterator[Make]:
+        """The statements of a function that make optimizers."""
+        return _makes(scope, module)
 
     def switches(self, scope: Scope, module: ModuleInfo) -> list[Toggle]:
         if id(scope) not in self.seen:
@@ -239,7 +243,7 @@ def _told(toggle: Toggle) -> Toggle:
     return replace(toggle, flag=flag_of(toggle.stmt)[0]) if unseen else toggle
 
 
-def _of_something(call: cst.Call, name: str, module: ModuleInfo) -> bool:
+def of_something(call: cst.Call, name: str, module: ModuleInfo) -> bool:
     """It calls another function, or a method of a network, a tensor or the like that has the function's name."""
     if name_called(call) != name:
         return True

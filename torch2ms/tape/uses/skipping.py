@@ -31,6 +31,7 @@ from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.uses.freezing import thaws
+from torch2ms.tape.uses.frozen_outside import frozen_outside
 from torch2ms.tape.uses.gradients import inside_loop
 from torch2ms.tape.uses.late_thaws import late_thaws, switches
 from torch2ms.tape.uses.phases import phases
@@ -100,7 +101,7 @@ def _wanted(scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting
         return False  # most scopes
     records = Records(scope, module, events)
     owners = [o for o in records.owners if o.kind == "optimizer" and not o.plain]
-    return any(thaws(o, scope, module, project, records) for o in owners)
+    return any(frozen(o, scope, module, project, records) for o in owners for frozen in (thaws, frozen_outside))
 
 
 def _records(scope: Scope, module: ModuleInfo, lifting: Lifting) -> Records:
