@@ -111,6 +111,18 @@ def _trained(given: cst.List, ev: Evaluator) -> None:
             ev.env[place] = replace(known, kind="tensor", leaf=True, deps=frozenset({place}), place=place, likely=True)
 
 
+def _trains_more(place: str, optimizer: Value, call: cst.Call, ev: Evaluator) -> None:
+    """`optimizer.add_param_group({"params": net.head.parameters()})`: what it moves from then on."""
+    group = ev.memo.get(id(call.args[0].value), UNKNOWN) if len(call.args) == 1 else UNKNOWN
+    added = entries(group)
+    params = added.get("params")
+    owns = optimizer.owns | params.deps if params is not None and params.deps and optimizer.owns is not None else None
+    decays = "decays" if optimizer.dtype == "decays" or "weight_decay" in added else ""
+    dtype = optimizer.dtype if added and added.keys() <= {"params", "lr"} else decays
+    ev.env[place] = replace(optimizer, owns=owns, dtype=dtype, ordered=False)
+    remember(place, ev.env[place], ev, call)
+
+
 def _attribute(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
     """`self.patch.requires_grad_()` of a tensor that other methods made, and that an optimizer of this one trains."""
     place, known = dotted(node), ev.memo.get(id(node), UNKNOWN)
@@ -137,7 +149,9 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
     if method == "requires_grad_" and held is None:
         _attribute(call.func.value, stmt, ev)  # type: ignore[attr-defined]
         held = ev.env.get(place)
-    if method in FILLING and call.args:
+    if method == "add_param_group" and known.kind == "optimizer":
+        _trains_more(place, known, call, ev)
+    elif method in FILLING and call.args:
         _filled(place, known if held or known.kind == "module" else Value("list"), method, call, stmt, ev)
     elif held is None:
         return
