@@ -452,11 +452,12 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
             place = leaf.place.partition(PART)[0]
             if leaf.leaf and place in owned:
                 found[place] = place.rpartition(".")[2]
-    homes = set()
+    homes, grows = set(), module.has(ADDS)
     for scope in module.scope.walk():
-        calls = [call for stmt in scope.body.walk() for call in stmt.calls]
-        made = [module.value(call) for call in calls]
-        made += [module.value(c.func.value) for c in calls if type(c.func) is cst.Attribute and c.func.attr.value == ADDS]
+        made = [module.value(call) for stmt in scope.body.walk() for call in stmt.calls]
+        if grows:
+            funcs = [call.func for stmt in scope.body.walk() for call in stmt.calls]
+            made += [module.value(f.value) for f in funcs if type(f) is cst.Attribute and f.attr.value == ADDS]
         for place in {o for v in made if v.kind == "optimizer" for o in v.owns or ()}:
             home: Scope | None = scope
             while home is not None and place not in home.locals:

@@ -248,8 +248,9 @@ class Expressions(Positions):
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
             return named
-        if not self.mixed and (state := remembered.of_parameter(original, updated)) is not None:
-            return state
+        if type(updated.value) is cst.Call and original.value.__class__ is cst.Attribute:
+            if (state := remembered.of_parameter(original, updated)) is not None:
+                return state
         read = id(original) not in self.stores
         made = updated if self.mixed else indexed(original, updated, self.work, read=read)
         if id(original) in self.plan.rows and isinstance(made, cst.Subscript):

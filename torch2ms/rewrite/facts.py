@@ -27,7 +27,6 @@ from torch2ms.rewrite.tensors.samples import columns
 
 SET_DECAY = re.compile(r"""\[["']weight_decay["']\]\s*[-+*/]?=[^=]""")
 GIVEN_DECAY = re.compile(r"\bweight_decay\s*=")
-ADDED = re.compile(r"\badd_param_group\b")
 LOADED_STATE = re.compile(r"opt\w*\.load_state_dict\(")  # another optimizer's decay comes along
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
@@ -249,7 +248,7 @@ class ModuleFacts(Facts):
     def decays(self, node: cst.BaseExpression) -> bool:
         """Whether an optimizer may be given groups of parameters with a weight decay of their own, or one later on."""
         loaded = self.project.says(LOADED_STATE) and self.project.says(GIVEN_DECAY)
-        added = self.project.says(ADDED) and self.project.says(GROUP_DECAY)
+        added = self.project.adds_groups and self.project.says(GROUP_DECAY)
         if loaded or added or self.project.says(SET_DECAY):
             return True
         value = self.module.value(node)

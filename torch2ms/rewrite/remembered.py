@@ -86,11 +86,12 @@ def _read(item: cst.Subscript, stmt: Stmt, module: ModuleInfo) -> bool:
     if type(node) is not cst.Assign or len(node.targets) != 1:
         return False
     row = [e.value for e in node.value.elements] if type(node.value) is cst.Tuple else [node.value]
-    changed = {d for s in stmt.block.scope.body.walk() for d in s.muts | (s.defs if type(s.node) is cst.AugAssign else set())}
+    stmts = stmt.block.scope.body.walk()
+    changed = {d for s in stmts for d in (s.muts | s.defs if type(s.node) is cst.AugAssign else s.muts)}
     return any(part is item for part in row) and not stmt.defs & changed and not any("." in d for d in stmt.defs)
 
 
-def _named(name: str, stmt: Stmt) -> list[cst.CSTNode]:
+def _named(name: str, stmt: Stmt) -> list[cst.Name]:
     nodes = _own(stmt)
     others = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
     others |= {id(n.keyword) for n in nodes if type(n) is cst.Arg}

@@ -22,6 +22,7 @@ from torch2ms.tape.forward.effects import RUN, effects
 from torch2ms.tape.project import DRAWS, STATE
 from torch2ms.wrappers.passes import each_module
 
+LOOPED = re.compile(r"\bin range\(")
 BACKWARD = re.compile(r"\.backward\(|\bgrad\(")
 STEADY = {f"torch.nn.{name}" for name in ("Embedding", "Linear", "LayerNorm", "Conv1d", "Conv2d")}
 
@@ -29,7 +30,7 @@ STEADY = {f"torch.nn.{name}" for name in ("Embedding", "Linear", "LayerNorm", "C
 @each_module
 def made_ahead(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module with such loops."""
-    if not module.says(BACKWARD):
+    if not module.says(LOOPED) or not module.says(BACKWARD):
         return None
     drawn = project.says(DRAWS) or project.says(STATE)
     found = [pair for scope in module.scope.walk() for pair in _found(scope, module, drawn)]
@@ -42,18 +43,21 @@ def _found(scope: Scope, module: ModuleInfo, drawn: bool) -> Iterator[tuple[Stmt
         node = loop.node
         if type(node) is not cst.For or node.orelse is not None or loop.off or len(loop.blocks[0].stmts) < 2:
             continue
-        if type(node.iter) is not cst.Call or dotted(node.iter.func) != "range" or not BACKWARD.search(code(node)):
-            continue
         last = loop.blocks[0].stmts[-1]
-        (name, *others) = last.defs or {""}
-        if type(last.node) is not cst.Assign or others or not _steady(last, module, drawn):
+        if type(last.node) is not cst.Assign or len(last.defs) != 1 or type(node.iter) is not cst.Call:
             continue
+        if last.line is None or len(last.line.body) != 1:
+            continue
+        (name,) = last.defs
         before = [s for s in loop.block.stmts if s.number < loop.number]
-        first = next((s for s in reversed(before) if name in s.all_defs | s.all_muts), None)
-        if first is None or code(first.node) != code(last.node):
+        first = next((s for s in reversed(before) if name in s.defs or s.blocks and name in s.all_defs), None)
+        if first is None or type(first.node) is not cst.Assign or code(first.node) != code(last.node):
+            continue
+        if dotted(node.iter.func) != "range" or not BACKWARD.search(code(node)) or not _steady(last, module, drawn):
             continue
         between = before[before.index(first) + 1 :]
-        if name in last.uses or not _stays(last, loop, between, module) or not _of_loop(name, first, loop, scope):
+        changed = name in last.uses or any(name in s.all_muts for s in between)
+        if changed or not _stays(last, loop, between, module) or not _of_loop(name, first, loop, scope):
             continue
         yield loop, None if any(name in s.all_uses for s in between) else first
 
@@ -96,13 +100,12 @@ class _Writer(Suites):
         return [] if id(node) in self.gone else [self.rewrite(node)]
 
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
-        if id(original) not in self.loops or type(updated) is not cst.For or type(updated.body) is not cst.IndentedBlock:
+        body = updated.body if id(original) in self.loops and type(updated) is cst.For else None
+        if type(body) is not cst.IndentedBlock:
             return super().compound(original, updated)
-        *others, last = updated.body.body
-        if type(last) is not cst.SimpleStatementLine or len(last.body) != 1:
-            return super().compound(original, updated)
-        body = updated.body.with_changes(body=[last, *others])
-        return [self.renumbered(updated, body=body)], ()
+        *others, last = body.body
+        assert type(updated) is cst.For
+        return [self.renumbered(updated, body=body.with_changes(body=[last, *others]))], ()
 
 
 __all__ = ["made_ahead"]

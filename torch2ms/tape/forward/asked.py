@@ -26,7 +26,6 @@ ASKED = "asks which parameters have a gradient: MindSpore has zeros for those of
 GIVEN = "hands gradients to another optimizer, which moves what has none: torch may have None for those of `{}`"
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "warning", "add_scalar", "add"}
 SHAPING = {"flatten", "view", "reshape", "view_as", "reshape_as", "clone", "detach", "contiguous", "float", "to"}
-LISTED = (cst.ListComp, cst.GeneratorExp)
 SUMMING = {"sum", "fsum", "norm", "max", "amax"}
 NONE_IS_WITHOUT: frozenset[str] = frozenset()
 AVERAGING = {"mean", "len", "min", "median", "std", "amin"}
@@ -64,15 +63,17 @@ def _asking(event: Event, records: Records) -> bool:
 def hands_on(event: Event, records: Records) -> bool:
     """A gradient as it is, None or not, becomes that of a parameter which another optimizer moves:
     `for p, q in zip(local.parameters(), shared.parameters()): q.grad = p.grad`."""
-    if event.kind != "leaf_grad" or event.writes or all(o.plain for o in records.owners if o.kind == "optimizer"):
+    if event.kind != "leaf_grad" or event.writes:
+        return False
+    fills = [e.stmt for e in records.events if e.kind == "fill"]
+    if not fills or all(o.plain for o in records.owners if o.kind == "optimizer"):
         return False
     bare = any(
-        value is event.node
+        type(outer) is cst.Assign and outer.value is event.node
+        or isinstance(outer, (cst.ListComp, cst.GeneratorExp)) and outer.elt is event.node
         for outer in event.stmt.nodes
-        for value in ([outer.value] if type(outer) is cst.Assign else [outer.elt] if type(outer) in LISTED else ())
     )
-    fills = [e.stmt for e in records.events if e.kind == "fill"] if bare else []
-    return any(event.stmt in fill.walk() or event.stmt.defs & fill.all_uses for fill in fills)
+    return bare and any(event.stmt in fill.walk() or event.stmt.defs & fill.all_uses for fill in fills)
 
 
 def _unreached(owner: Owner, reached: frozenset[str], records: Records, project: Project) -> frozenset[str]:

@@ -42,8 +42,12 @@ def put_before(nodes: list[cst.CSTNode], stmt: Stmt, region: Region, module: Mod
     """
     taken = [n for n in nodes if type(n) is cst.Subscript and dotted(n.value)]
     found = {id(n.value) for n in taken if (key := _key(n)) is not ... and _put(dotted(n.value), key, stmt, region)}
-    spread = [a.value for n in nodes if type(n) is cst.Call for a in n.args if a.star == "**" and dotted(a.value)]
-    return found | {id(n) for n in spread if _all_put(dotted(n), stmt, region, module)}
+    for node in nodes:
+        if type(node) is cst.Call and node.args and node.args[-1].star == "**":
+            spread = node.args[-1].value
+            if (place := dotted(spread)) and _all_put(place, stmt, region, module):
+                found.add(id(spread))
+    return found
 
 
 def _all_put(place: str, stmt: Stmt, region: Region, module: ModuleInfo) -> bool:
@@ -68,9 +72,9 @@ def _without_graph(stmt: Stmt, place: str, keys: set[object], module: ModuleInfo
     known |= {id(a.value) for c in stmt.calls for a in c.args if a.star == "**"}
     if any(type(n) is cst.Name and n.value == place and id(n) not in known for n in stmt.nodes):
         return False
-    return place not in stmt.muts or (key := _item(stmt, place)) in keys or key is not ... and not _graphs(
-        node.value, module  # type: ignore[attr-defined]
-    )
+    if place not in stmt.muts or (key := _item(stmt, place)) in keys:
+        return True
+    return key is not ... and type(node) is cst.Assign and not _graphs(node.value, module)
 
 
 def _graphs(node: cst.BaseExpression, module: ModuleInfo) -> bool:
