@@ -57,14 +57,13 @@ def note_asked(event: Event, region: Region, owners: list[Owner], records: Recor
 def _asking(event: Event, records: Records) -> bool:
     if event.kind == "taken":
         return event.taking is not None and event.taking.taken.asks
-    return event.without != NONE_IS_WITHOUT and (asks(event) or hands_on(event, records))
+    read = event.kind == "leaf_grad" and not event.writes
+    return event.without != NONE_IS_WITHOUT and (asks(event) or read and hands_on(event, records))
 
 
 def hands_on(event: Event, records: Records) -> bool:
     """A gradient as it is, None or not, becomes that of a parameter which another optimizer moves:
     `for p, q in zip(local.parameters(), shared.parameters()): q.grad = p.grad`."""
-    if event.kind != "leaf_grad" or event.writes:
-        return False
     fills = [e.stmt for e in records.events if e.kind == "fill"]
     if not fills or all(o.plain for o in records.owners if o.kind == "optimizer"):
         return False
