@@ -33,6 +33,7 @@ from torch2ms.rewrite.functions import planning
 from torch2ms.rewrite.writer import Told, Writer
 from torch2ms.source import parse_quietly
 from torch2ms.tape.autocast import plan_autocast
+from torch2ms.tape.copies import ADDS
 from torch2ms.tape.derivatives.transforms import plan_transforms
 from torch2ms.tape.functions.lifting import lift
 from torch2ms.tape.inside import inside as inside_of
@@ -451,9 +452,12 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
             place = leaf.place.partition(PART)[0]
             if leaf.leaf and place in owned:
                 found[place] = place.rpartition(".")[2]
-    homes = set()
+    homes, grows = set(), module.has(ADDS)
     for scope in module.scope.walk():
         made = [module.value(call) for stmt in scope.body.walk() for call in stmt.calls]
+        if grows:
+            funcs = [call.func for stmt in scope.body.walk() for call in stmt.calls]
+            made += [module.value(f.value) for f in funcs if type(f) is cst.Attribute and f.attr.value == ADDS]
         for place in {o for v in made if v.kind == "optimizer" for o in v.owns or ()}:
             home: Scope | None = scope
             while home is not None and place not in home.locals:

@@ -1,5 +1,6 @@
-"""Adam with a decay of torch's kind."""
+"""Optimizers of PyTorch, and what they remember of their steps."""
 
+import mindspore as ms
 from mindspore import ops
 from mindspore.experimental import optim
 
@@ -51,3 +52,18 @@ def load_optimizer_state(optimizer, state):
             ops.assign(value, held[name])
             if (value != 0).any():
                 held[name] = value
+
+
+def state_of(optimizer, param):
+    """What an optimizer remembers of a parameter, under PyTorch's names: nothing before its first step."""
+    at = next(n for n, p in enumerate(optimizer.parameters) if p is param)
+    group = next(g for g in optimizer.param_groups if any(p is param for p in g["params"]))
+    if hasattr(optimizer, "accum"):
+        begun = group["momentum"] and not optimizer.stat[at].any()
+        return {"momentum_buffer": optimizer.accum[at]} if begun else {}
+    if not optimizer.state_step:
+        return {}
+    moments = {"exp_avg": optimizer.exp_avg[at], "exp_avg_sq": optimizer.exp_avg_sq[at]}
+    if group["amsgrad"]:
+        moments["max_exp_avg_sq"] = optimizer.max_exp_avg_sq[at]
+    return {"step": ms.tensor(float(optimizer.state_step)), **moments}

@@ -21,7 +21,7 @@ from torch2ms.api.rules import Rule
 from torch2ms.api.stars import spread
 from torch2ms.editing import layout
 from torch2ms.editing.fold import folded
-from torch2ms.rewrite import apis, named_settings
+from torch2ms.rewrite import apis, named_settings, remembered
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
@@ -248,6 +248,9 @@ class Expressions(Positions):
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
             return named
+        if type(updated.value) is cst.Call and original.value.__class__ is cst.Attribute:
+            if (state := remembered.of_parameter(original, updated)) is not None:
+                return state
         read = id(original) not in self.stores
         made = updated if self.mixed else indexed(original, updated, self.work, read=read)
         if id(original) in self.plan.rows and isinstance(made, cst.Subscript):

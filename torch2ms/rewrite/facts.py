@@ -24,7 +24,6 @@ from torch2ms.rewrite.tensors.samples import columns
 SET_DECAY = re.compile(r"""\[["']weight_decay["']\]\s*[-+*/]?=[^=]|\.update\([^()]*\bweight_decay\b""")
 GIVEN_DECAY = re.compile(r"\bweight_decay\s*=")
 LOADED_STATE = re.compile(r"opt\w*\.load_state_dict\(")  # another optimizer's decay comes along
-ADDED_GROUP = re.compile(r"\.add_param_group\(")
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 _WRITTEN = frozenset({cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary})  # data of a tensor
@@ -205,7 +204,13 @@ class ModuleFacts(ProjectFacts):
     def decays(self, node: cst.BaseExpression) -> bool:
         """Whether an optimizer may be given groups of parameters with a weight decay of their own, or one later on."""
         says = self.project.says
-        if says(SET_DECAY) or says(LOADED_STATE) and says(GIVEN_DECAY) or says(ADDED_GROUP) and says(GROUP_DECAY):
+        if (
+            says(SET_DECAY)
+            or says(LOADED_STATE)
+            and says(GIVEN_DECAY)
+            or self.project.adds_groups
+            and says(GROUP_DECAY)
+        ):
             return True
         value = self.module.value(node)
         if value.kind in ("params", "tensor", "dict"):

@@ -62,7 +62,7 @@ def _named(verdicts: Verdicts, event: Event, region: Region, owns: Owns, made: s
     for source, stmt in [*((s.node, s) for s in region.all), *((r, event.stmt) for r in event.roots)]:
         read = {root(u) for i in stmt.walk() for u in i.uses}
         nodes = gathered(source)
-        filled = filled_only(nodes) | asked_only(nodes) | put_before(nodes, stmt, region)
+        filled = filled_only(nodes) | asked_only(nodes) | put_before(nodes, stmt, region, module)
         for node in nodes:
             if type(node) is not cst.Name and type(node) is not cst.Attribute or id(node) in filled:
                 continue

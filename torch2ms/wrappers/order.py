@@ -42,6 +42,7 @@ from torch2ms.wrappers.left_between import left_between
 from torch2ms.wrappers.left_out import left_out
 from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
+from torch2ms.wrappers.made_ahead import made_ahead
 from torch2ms.wrappers.methods_given import parameters_given
 from torch2ms.wrappers.named_again import named_again
 from torch2ms.wrappers.named_items import named_items
@@ -165,6 +166,7 @@ BLOCKS: tuple[Pass, ...] = (
     sunk,
     switched_off,
     begins_anew,
+    made_ahead,
 )
 
 # one name for one thing

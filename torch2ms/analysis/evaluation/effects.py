@@ -12,8 +12,9 @@ from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, p
 from torch2ms.analysis.evaluation.keeping import grow, keep
 from torch2ms.analysis.evaluation.lookup import class_of, made_here, of_data
 from torch2ms.analysis.known import starts
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import (
     CHOSEN,
@@ -35,7 +36,9 @@ from torch2ms.analysis.values import (
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
+    from torch2ms.analysis.program.project import Project
 
+ADD = "add_param_group"
 TRAINING = {"module", "optimizer", "scheduler", "lossfn", "scaler"}
 REORDERING = {"pop", "popitem", "clear", "setdefault"}
 SHUFFLING = {"sort", "reverse", "remove", "pop"}  # of a list of parameters: not in the order of their module
@@ -66,6 +69,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
             _trained(call.args[0].value, ev)
         if call.args and (func := ev.memo.get(id(call.func), UNKNOWN)).kind == "function":
             twins.handed(call, func, ev)
+        if ev.project.adds_groups and call.args:
+            _handed_to_add(call, ev)
     if type(stmt.node) is cst.Del and type(stmt.node.target) is cst.Subscript:
         place = dotted(stmt.node.target.value)
         if (held := ev.env.get(place)) is not None and is_row(held):
@@ -111,6 +116,40 @@ def _trained(given: cst.List, ev: Evaluator) -> None:
             ev.env[place] = replace(known, kind="tensor", leaf=True, deps=frozenset({place}), place=place, likely=True)
 
 
+def _trains_more(place: str, optimizer: Value, call: cst.Call, ev: Evaluator) -> None:
+    """`optimizer.add_param_group({"params": net.head.parameters()})`: what it moves from then on."""
+    group = ev.memo.get(id(call.args[0].value), UNKNOWN) if len(call.args) == 1 else UNKNOWN
+    added = entries(group)
+    params = added.get("params")
+    owns = optimizer.owns | params.deps if params is not None and params.deps and optimizer.owns is not None else None
+    decays = "decays" if optimizer.dtype == "decays" or "weight_decay" in added else ""
+    dtype = optimizer.dtype if added and added.keys() <= {"params", "lr"} else decays
+    ev.env[place] = replace(optimizer, owns=owns, dtype=dtype, ordered=False)
+    remember(place, ev.env[place], ev, call)
+
+
+def _handed_to_add(call: cst.Call, ev: Evaluator) -> None:
+    """A function is handed an optimizer and adds a group to it: what that moves from then on is not seen here."""
+    for arg in call.args if name_called(call) in _adding(ev.project) else ():
+        place, held = dotted(arg.value), ev.memo.get(id(arg.value), UNKNOWN)
+        if place and held.kind == "optimizer":
+            ev.env[place] = replace(held, owns=None, dtype="decays", ordered=False)
+            remember(place, ev.env[place], ev, call)
+
+
+@once
+def _adding(project: Project) -> frozenset[str]:
+    """The names of functions that add groups to an optimizer, or call one that does."""
+    calls = {
+        (id(scope), scope.name): {name_called(c) for stmt in scope.body.walk() for c in stmt.calls}
+        for module in project.modules.values() for scope in module.scope.walk() if scope.is_function
+    }  # fmt: skip
+    found: set[str] = set()
+    while more := {name for (_, name), called in calls.items() if called & {ADD, *found}} - found:
+        found |= more
+    return frozenset(found)
+
+
 def _attribute(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
     """`self.patch.requires_grad_()` of a tensor that other methods made, and that an optimizer of this one trains."""
     place, known = dotted(node), ev.memo.get(id(node), UNKNOWN)
@@ -137,7 +176,9 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
     if method == "requires_grad_" and held is None:
         _attribute(call.func.value, stmt, ev)  # type: ignore[attr-defined]
         held = ev.env.get(place)
-    if method in FILLING and call.args:
+    if method == ADD and known.kind == "optimizer":
+        _trains_more(place, known, call, ev)
+    elif method in FILLING and call.args:
         _filled(place, known if held or known.kind == "module" else Value("list"), method, call, stmt, ev)
     elif held is None:
         return

@@ -20,7 +20,7 @@ HOST = {"item": "float", "tolist": "list", "numpy": "numpy", "dim": "int", "ndim
         "nelement": "int", "element_size": "int", "is_contiguous": "bool", "data_ptr": "int", "get_device": "int",
         "backward": "none", "register_hook": "object", "storage": "unknown", "type": "unknown",
         "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
-SHAPED = {"expand_as", "view_as", "reshape_as", "type_as"}  # ask nothing of the other tensor but its form
+SHAPED = {"expand_as", "view_as", "reshape_as", "type_as", "to"}  # ask nothing of the other tensor but its form
 ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
 ANSWERS = {"allclose", "equal", "can_cast"}
 TENSOR_ATTRS = {"shape": "size", "dtype": "dtype", "device": "device", "ndim": "int", "requires_grad": "bool",

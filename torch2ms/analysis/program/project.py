@@ -107,6 +107,11 @@ class Project:
     families = cached_property(families)
 
     @cached_property
+    def adds_groups(self) -> bool:
+        """Somewhere an optimizer gets one more group of parameters."""
+        return any(module.has("add_param_group") for module in self.modules.values())
+
+    @cached_property
     def in_rows(self) -> bool:
         """Somewhere there are one-dimensional convolutions, whose weights have an axis more in MindSpore."""
         return self.says(ROW_LAYERS)

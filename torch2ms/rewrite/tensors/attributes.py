@@ -22,6 +22,7 @@ from torch2ms.rewrite.layers.derived import BATCHES, base_layer, counts
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.lists import is_weight, own_parameters
 from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.remembered import remembered
 from torch2ms.rewrite.translation import Translation
 
 LAYER_ATTRIBUTES = {
@@ -59,6 +60,8 @@ def attribute(
     if attr == "apply" and work.module.value(original).kind == "autograd":
         cls = work.class_of(receiver)
         return updated if cls is None or cls.refused else _applied(updated.value, cls)
+    if attr == "state" and not stored and (made := remembered(original, updated, work, where)) is not None:
+        return made
     if attr == "__name__" and (named := class_name(original, updated, work)) is not None:
         return named
     if attr == "parametrizations" and receiver.kind in ("module", "unknown") and not stored:

@@ -35,6 +35,7 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 
 WHY = "the inner gradient is compiled, everything it uses but the weights is an argument"
+VARIABLE = "torch.autograd.Variable"
 SHAPES = ("size", "shape", "dim", "ndim", "numel")  # say nothing that varies
 
 
@@ -361,8 +362,8 @@ class _Twice(Check):
         """The networks are arguments; their parameters are told apart where optimizers take them."""
 
     def call(self, node: cst.Call, module: ModuleInfo, local: set[str]) -> None:
-        if id(node) in self.losses:
-            return
+        if id(node) in self.losses or module.value(node.func).name == VARIABLE and len(node.args) == 1:
+            return  # `Variable(x)` is `x`
         if module is self.own and (kind := kind_of(node, module)) and not problem_of(node, module, self.bare):
             self.smooth[id(node)] = kind
             return

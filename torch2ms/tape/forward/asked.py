@@ -23,6 +23,7 @@ from torch2ms.tape.ledger.pairs import COMPREHENSIONS, clause_of
 from torch2ms.tape.ledger.records import Records
 
 ASKED = "asks which parameters have a gradient: MindSpore has zeros for those of `{}`, torch may have None"
+GIVEN = "hands gradients to another optimizer, which moves what has none: torch may have None for those of `{}`"
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "warning", "add_scalar", "add"}
 SHAPING = {"flatten", "view", "reshape", "view_as", "reshape_as", "clone", "detach", "contiguous", "float", "to"}
 SUMMING = {"sum", "fsum", "norm", "max", "amax"}
@@ -37,7 +38,7 @@ def note_asked(event: Event, region: Region, owners: list[Owner], records: Recor
     """
     number = records.number.get(id(event))  # none of two that were put together: each was asked by itself
     for owner in owners if number is not None else ():
-        asking = [e for e in records.events if _asking(e) and (number, False) in records.held(e, owner)]
+        asking = [e for e in records.events if _asking(e, records) and (number, False) in records.held(e, owner)]
         if not asking:
             continue
         missing = without_gradient(event, region, owner, records.module, project)
@@ -53,10 +54,27 @@ def note_asked(event: Event, region: Region, owners: list[Owner], records: Recor
     return ""
 
 
-def _asking(event: Event) -> bool:
+def _asking(event: Event, records: Records) -> bool:
     if event.kind == "taken":
         return event.taking is not None and event.taking.taken.asks
-    return event.without != NONE_IS_WITHOUT and asks(event)
+    read = event.kind == "leaf_grad" and not event.writes
+    return event.without != NONE_IS_WITHOUT and (asks(event) or read and hands_on(event, records))
+
+
+def hands_on(event: Event, records: Records) -> bool:
+    """A gradient as it is, None or not, becomes that of a parameter which another optimizer moves:
+    `for p, q in zip(local.parameters(), shared.parameters()): q.grad = p.grad`."""
+    fills = [e.stmt for e in records.events if e.kind == "fill"]
+    if not fills or all(o.plain for o in records.owners if o.kind == "optimizer"):
+        return False
+    bare = any(
+        type(outer) is cst.Assign
+        and outer.value is event.node
+        or isinstance(outer, (cst.ListComp, cst.GeneratorExp))
+        and outer.elt is event.node
+        for outer in event.stmt.nodes
+    )
+    return bare and any(event.stmt in fill.walk() or event.stmt.defs & fill.all_uses for fill in fills)
 
 
 def _unreached(owner: Owner, reached: frozenset[str], records: Records, project: Project) -> frozenset[str]:

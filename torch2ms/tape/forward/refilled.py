@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.hooks import Kept
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
@@ -35,10 +35,54 @@ def kept_anew(region: Region, module: ModuleInfo, project: Project) -> set[str]:
     }
 
 
-def put_before(nodes: list[cst.CSTNode], stmt: Stmt, region: Region) -> set[int]:
-    """Ids of the containers out of which a statement takes an item that the region has put there: `terms["l1"]`."""
+def put_before(nodes: list[cst.CSTNode], stmt: Stmt, region: Region, module: ModuleInfo) -> set[int]:
+    """Ids of the containers out of which a statement takes an item that the region has put there: `terms["l1"]`.
+
+    Or all of them, where no other item has a graph: `inputs["embeds"] = e + delta`, then `model(**inputs)`.
+    """
     taken = [n for n in nodes if type(n) is cst.Subscript and dotted(n.value)]
-    return {id(n.value) for n in taken if (key := _key(n)) is not ... and _put(dotted(n.value), key, stmt, region)}
+    found = {id(n.value) for n in taken if (key := _key(n)) is not ... and _put(dotted(n.value), key, stmt, region)}
+    for node in nodes:
+        if type(node) is cst.Call and node.args and node.args[-1].star == "**":
+            spread = node.args[-1].value
+            if (place := dotted(spread)) and _all_put(place, stmt, region, module):
+                found.add(id(spread))
+    return found
+
+
+def _all_put(place: str, stmt: Stmt, region: Region, module: ModuleInfo) -> bool:
+    """Each turn of the region puts every item of a dict there that has a graph, before the dict is handed on."""
+    scope = region.block.scope
+    before = [s for s in region.all if s.block is region.block and s.number < stmt.number and place in s.muts]
+    keys = {_item(s, place) for s in before} - {...}
+    inner = any(root(use) == place for child in scope.children for use in free_uses(child))
+    own = place in scope.locals and place not in scope.params
+    return (
+        bool(keys)
+        and own
+        and not inner
+        and all(_without_graph(s, place, keys, module) for s in scope.body.walk() if place in s.uses | s.defs | s.muts)
+    )
+
+
+def _without_graph(stmt: Stmt, place: str, keys: set[object], module: ModuleInfo) -> bool:
+    """A statement leaves no graph under other keys of a dict: it puts in what has none, or takes items out."""
+    node = stmt.node
+    if type(node) is cst.Assign and dotted(node.targets[0].target) == place:
+        made = node.value.elements if type(node.value) is cst.Dict else None
+        return made is not None and not any(type(e) is not cst.DictElement or _graphs(e.value, module) for e in made)
+    known = {id(n.value) for n in stmt.nodes if type(n) is cst.Subscript}
+    known |= {id(a.value) for c in stmt.calls for a in c.args if a.star == "**"}
+    if any(type(n) is cst.Name and n.value == place and id(n) not in known for n in stmt.nodes):
+        return False
+    if place not in stmt.muts or (key := _item(stmt, place)) in keys:
+        return True
+    return key is not ... and type(node) is cst.Assign and not _graphs(node.value, module)
+
+
+def _graphs(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    value = module.value(node)
+    return bool(value.deps) or any(item.deps for item in value.items or ())
 
 
 def _put(place: str, key: object, stmt: Stmt, region: Region) -> bool:

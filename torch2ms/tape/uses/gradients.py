@@ -13,7 +13,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.asked import ASKED
+from torch2ms.tape.forward.asked import ASKED, GIVEN, hands_on
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, kinship
@@ -47,7 +47,8 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         by_value = bool(event.without) and event.kind == "grad_loop" and not event.writes and _emptied(events, owners)
         if event.without and event.kind != "taken" and not by_value:
             plan.refused.add(id(event.node))
-            plan.refuse(event.stmt, replace(refusal(event, "it " + ASKED.format(min(event.without))), todo=NAME_THEM))
+            why = (GIVEN if hands_on(event, records) else ASKED).format(min(event.without))
+            plan.refuse(event.stmt, replace(refusal(event, "it " + why), todo=NAME_THEM))
             continue
         owner = next((o for o in owners if concerns(event, o, owners)), None)
         if owner is None and event.kind == "leaf_grad":
