@@ -85,7 +85,8 @@ def moment_rows(optimizer):
 
 def add_param_group(optimizer, group):
     """Give an optimizer one more group, whose moments begin now."""
-    group = {**group, "params": list(group["params"])}
+    params = group["params"]
+    group = {**group, "params": [params] if isinstance(params, ms.Parameter) else list(params)}
     names = {p.name for p in optimizer.parameters}
     for p in group["params"]:
         if p.name in names:  # of another network that stands alone

@@ -47,7 +47,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
     EITHER,
@@ -225,6 +225,7 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = sized or name == "transpose" and len(given.args) == 2 or name == "type" and not given.args
+    swapped = swapped or name == "norm" and unknown and _of_numbers(given.node)
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as
@@ -252,6 +253,11 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
 
 
 # --- functions, classes and modules
+
+
+def _of_numbers(call: cst.Call) -> bool:
+    """`grad.norm(2)`, `v.norm()`: a layer of the name would be given a tensor."""
+    return all(constant(arg.value) is not ... or "inf" in code(arg.value) for arg in call.args)
 
 
 def _called(target: Value, given: Given, ev: Evaluator) -> Value:
