@@ -115,9 +115,9 @@ class ModuleDict(nn.Cell):
         for name, cell in dict(cells).items():
             self[name] = cell
 
-    def pop(self, key):
-        value = self[key]
-        del self[key]
+    def pop(self, name):
+        value = self[name]
+        del self[name]
         return value
 
     def clear(self):
@@ -178,23 +178,23 @@ class ParameterDict(ModuleDict):
     def update(self, cells):
         super().update(sorted(cells.items()) if type(cells) is dict else cells)
 
-    def get(self, key, default=None):
-        return self[key] if key in self.names else default
+    def get(self, name, default=None):
+        return self[name] if name in self.names else default
 
     def popitem(self):
         name = self.names[-1]
         return name, self.pop(name)
 
-    def setdefault(self, key, default=None):
-        if key not in self.names:
-            self[key] = default
-        return self[key]
+    def setdefault(self, name, default=None):
+        if name not in self.names:
+            self[name] = default
+        return self[name]
 
     def copy(self):
         return ParameterDict(self.items())
 
-    def fromkeys(self, keys, default=None):
-        return ParameterDict([(key, default) for key in keys])
+    def fromkeys(self, names, default=None):
+        return ParameterDict([(name, default) for name in names])
 
 
 def set_cell(module, name, cell):

@@ -256,8 +256,9 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
 
 
 def _of_numbers(call: cst.Call) -> bool:
-    """`grad.norm(2)`, `v.norm()`: a layer of the name would be given a tensor."""
-    return all(constant(arg.value) is not ... or "inf" in code(arg.value) for arg in call.args)
+    """`grad.norm(2)`: a layer of the name would be given a tensor. Without an argument both have the same norm."""
+    given = [arg.value for arg in call.args]
+    return bool(given) and all(constant(value) is not ... or "inf" in code(value) for value in given)
 
 
 def _called(target: Value, given: Given, ev: Evaluator) -> Value:
