@@ -39,6 +39,7 @@ from torch2ms.analysis.evaluation.methods import (
     tensor_method,
 )
 from torch2ms.analysis.evaluation.narrow import CLASS
+from torch2ms.analysis.evaluation.only_tensors import ASKED, only_of_tensors
 from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
@@ -47,7 +48,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import (
     CHOSEN,
     EITHER,
@@ -225,7 +226,7 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = sized or name == "transpose" and len(given.args) == 2 or name == "type" and not given.args
-    swapped = swapped or name == "norm" and unknown and _of_numbers(given.node)
+    swapped = swapped or unknown and name in ASKED and only_of_tensors(name, given.node, ev)
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as
@@ -253,12 +254,6 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
 
 
 # --- functions, classes and modules
-
-
-def _of_numbers(call: cst.Call) -> bool:
-    """`grad.norm(2)`: a layer of the name would be given a tensor. Without an argument both have the same norm."""
-    given = [arg.value for arg in call.args]
-    return bool(given) and all(constant(value) is not ... or "inf" in code(value) for value in given)
 
 
 def _called(target: Value, given: Given, ev: Evaluator) -> Value:
