@@ -49,7 +49,7 @@ AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itru
              "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_", "__ilshift__": "bitwise_left_shift_",
              "__irshift__": "bitwise_right_shift_"}  # fmt: skip
 UNLIKE = {"operator.invert": "~{0}", "operator.inv": "~{0}", "operator.lshift": "{0} << {1}",
-          "operator.rshift": "{0} >> {1}"}  # what MindSpore's tensors answer in another way, or not at all
+          "operator.rshift": "{0} >> {1}"}  # MindSpore answers in another way, or not at all  # fmt: skip
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 

@@ -226,7 +226,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = sized or name == "transpose" and len(given.args) == 2 or name == "type" and not given.args
-    swapped = swapped or unknown and name in ASKED and only_of_tensors(name, given.node, ev)
+    if name in ASKED and (unknown or receiver.kind == "bool"):  # `(x > 0).nonzero(as_tuple=True)`
+        swapped = swapped or only_of_tensors(name, given.node, ev)
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as
