@@ -36,7 +36,7 @@ def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
     if name in ("std", "var"):  # `x.std(1, False)`: unbiased or not
         return any(isinstance(constant(value), bool) for value in plain[:2])
     if name in OF_TABLES:
-        return not ev.module.has("pandas")
+        return not any(module.has("pandas") for module in ev.project.modules.values())
     if name == "norm":  # a layer of the name would be given a tensor; without an argument both have the same norm
         values = [arg.value for arg in call.args]
         return bool(values) and all(constant(value) is not ... or "inf" in code(value) for value in values)
