@@ -196,3 +196,9 @@ def shape_of_rows(parameter):
     """The shape that PyTorch has for a parameter: weights of one-dimensional convolutions have an axis more here."""
     shape = parameter.shape
     return (*shape[:2], shape[3]) if len(shape) == 4 and shape[2] == 1 else shape
+
+
+def unflattened(x, dim, sizes):
+    """The dimension as several of these sizes."""
+    dim = range(x.ndim)[dim]
+    return x.reshape((*x.shape[:dim], *sizes, *x.shape[dim + 1:]))

@@ -154,12 +154,19 @@ def _items(
     known = [e.value for e in held.elements]
     if held is not before.value:
         text = dotted(after.value)
-        made = [cst.parse_expression(f"{text}[{i}]") for i in range(len(known))] if text else []
+        made = [_item(text, i, item) for i, item in enumerate(known)] if text else []
     else:
         made = [e.value for e in after.value.elements] if isinstance(after.value, (cst.List, cst.Tuple)) else []
     if len(made) != len(known):
         return None
     return [(cst.Arg(a, comma=_COMMA), cst.Arg(b, comma=_COMMA)) for a, b in zip(known, made, strict=True)]
+
+
+def _item(name: str, place: int, item: cst.BaseExpression) -> cst.BaseExpression:
+    """One of what a name holds; a list of sizes as the tuple that MindSpore takes."""
+    sizes = literal(item) if isinstance(item, cst.List) else None
+    listed = isinstance(sizes, list) and bool(sizes) and all(type(size) is int for size in sizes)
+    return cst.parse_expression(f"tuple({name}[{place}])" if listed else f"{name}[{place}]")
 
 
 def _entries(

@@ -54,7 +54,14 @@ def _each(bounds: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
     values = [bound.value for bound in bounds]
     if len(values) == 1 and isinstance(values[0], (cst.List, cst.Tuple)):
         return [element.value for element in values[0].elements]
+    if len(values) == 1 and isinstance(values[0], cst.Subscript):  # `args[1]` of a list that is seen
+        return [_at(values[0], 0), _at(values[0], 1)]
     return values
+
+
+def _at(held: cst.Subscript, place: int) -> cst.BaseExpression:
+    index = cst.SubscriptElement(cst.Index(cst.Integer(str(place))))
+    return cst.Subscript(held, [index])
 
 
 def wrapped(value: Value) -> cst.BaseExpression:

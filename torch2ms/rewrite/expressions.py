@@ -137,7 +137,7 @@ class Expressions(Positions):
         if rule is not None and not (starred and rule.star == "{self}"):
             given = spread(original, updated, None, self.module, work.stmt) if starred else (original, updated)
             asked, spelled = (c.with_changes(func=cst.Attribute(c.func, cst.Name("__call__"))) for c in given)
-            outcome = apply_call(rule, asked, spelled, work.facts)
+            outcome = work.filled(rule, asked, spelled)
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
             made = work.take(outcome, updated)

@@ -58,7 +58,8 @@ def named(
     if part == "self":
         if not isinstance(original.func, cst.Attribute) or not isinstance(updated.func, cst.Attribute):
             return None
-        before, after, base = original.func.value, updated.func.value, "tensor"
+        before, after = original.func.value, updated.func.value
+        base = "cell" if rule.name.endswith(".__call__") else "tensor"
     else:
         binding = binding_of(rule, original, updated, part)
         if binding is None or part not in binding.single:

@@ -60,6 +60,7 @@ class _Writer(Suites):
                 if args is None:
                     continue
                 self.found[id(call)] = args
+                named -= {a.value.value for a in args if type(a.value) is cst.Name}  # these are asked for as before
                 alone = [held[n] for n in named if _mentioned(n, self.module) == 2 and held[n].block is stmt.block]
                 self.gone |= {id(each.node) for each in alone}
 

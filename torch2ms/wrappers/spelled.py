@@ -14,7 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.operands import parenthesised
-from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.api.named import takes_as_written
 from torch2ms.api.rules import Rules
 from torch2ms.editing.suites import Suites
@@ -41,11 +41,15 @@ ASKED = re.compile(
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
     r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i(?!nit)[a-z]+__\("
     r"|(?:ModuleList|Sequential)\(.*\)\.(?:append|extend)\("
+    r"|\boperator\.(?:i[a-z]|[lr]shift)|\bfrom operator import"
 )
-AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
+AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
+             "__idiv__": "div_", "__ipow__": "pow_",
              "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__iand__": "bitwise_and_",
              "__ior__": "bitwise_or_", "__ixor__": "bitwise_xor_", "__ilshift__": "bitwise_left_shift_",
              "__irshift__": "bitwise_right_shift_"}  # fmt: skip
+UNLIKE = {"operator.invert": "~{0}", "operator.inv": "~{0}", "operator.lshift": "{0} << {1}",
+          "operator.rshift": "{0} >> {1}"}  # MindSpore answers in another way, or not at all  # fmt: skip
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
@@ -99,7 +103,7 @@ class Spelled(Suites):
             return self.filtered(original, updated)
         if (ordered := self.ordered(original, updated)) is not None:
             return ordered
-        if (asked := self.by_name(original, updated)) is not None:
+        if (asked := self.by_name(original, updated) or self.operated(original, updated)) is not None:
             return asked
         if (changed := self.in_place(original, updated) or self.augmented(original, updated)) is not None:
             return changed
@@ -126,6 +130,23 @@ class Spelled(Suites):
         comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
         name = cst.Name(func.attr.value.strip("_"))
         return updated.with_changes(func=name, args=[cst.Arg(func.value, comma=comma), *updated.args])
+
+    def operated(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
+        """`operator.invert(x)` is `~x`, and `operator.iadd(x, y)` is `x.add_(y)`."""
+        full = qualified(original.func, self.module.imports) if dotted(original.func) else ""
+        if not full.startswith("operator.") or any(arg.star or arg.keyword for arg in original.args):
+            return None
+        method, text = AUGMENTED.get(f"__{full.rpartition('.')[2]}__"), UNLIKE.get(full)
+        given = original.args[0].value if original.args else None
+        if (method or text) is None or given is None or self.module.value(given).kind not in ("tensor", "param"):
+            return None
+        parts = [parenthesised(arg.value) for arg in updated.args]
+        if len(parts) != (1 if text and "{1}" not in text else 2):
+            return None
+        self.changed = True
+        if method:
+            return updated.with_changes(func=cst.Attribute(parts[0], cst.Name(method)), args=updated.args[1:])
+        return parenthesised(cst.parse_expression(text.format(*map(code, parts)))) if text else None
 
     def in_place(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
         """`torch.exp_(x)` is `x.exp_()`."""

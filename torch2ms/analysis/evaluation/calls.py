@@ -46,6 +46,7 @@ from torch2ms.analysis.evaluation.methods import (
     tensor_method,
 )
 from torch2ms.analysis.evaluation.narrow import CLASS
+from torch2ms.analysis.evaluation.only_tensors import ASKED, only_of_tensors
 from torch2ms.analysis.evaluation.rebinding import rebound
 from torch2ms.analysis.evaluation.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.evaluation.transfer import (
@@ -242,6 +243,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = sized or name == "transpose" and len(given.args) == 2 or name == "type" and not given.args
+    if name in ASKED and (unknown or receiver.kind == "bool"):  # `(x > 0).nonzero(as_tuple=True)`
+        swapped = swapped or only_of_tensors(name, given.node, ev)
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as

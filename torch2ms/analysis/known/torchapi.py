@@ -50,7 +50,17 @@ TENSOR_METHODS = {
     "transpose_", "t_", "tril_", "triu_", "trunc_", "xlogy_", "eq_", "ne_", "gt_", "ge_", "lt_", "le_", "logical_and",
     "logical_or", "logical_xor", "logical_not_", "logical_and_", "logical_or_", "reshape_as", "select_scatter",
     "slice_scatter", "diagonal_scatter", "sum_to_size", "tensor_split", "logdet", "cummax", "cummin", "reciprocal",
-    "broadcast_to",
+    "broadcast_to", "to_dense", "to_sparse", "to_sparse_csr", "coalesce", "_nnz", "_indices", "_values", "sparse_dim",
+    "crow_indices", "col_indices",
+    "absolute_", "acos_", "acosh_", "addmv_", "addr_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan2_",
+    "arctan_", "arctanh_", "as_strided_", "asin_", "asinh_", "atan2_", "atan_", "atanh_", "bitwise_and_",
+    "bitwise_left_shift_", "bitwise_not_", "bitwise_or_", "bitwise_right_shift_", "bitwise_xor_", "conj_physical_",
+    "copysign_", "cosh_", "deg2rad_", "digamma_", "erf_", "erfc_", "exp2_", "fix_", "float_power_", "frac_", "gcd_",
+    "greater_", "greater_equal_", "heaviside_", "hypot_", "i0_", "igamma_", "igammac_", "lcm_", "ldexp_", "less_",
+    "less_equal_", "lgamma_", "log10_", "log2_", "logical_xor_", "logit_", "mvlgamma_", "nextafter_", "not_equal_",
+    "polygamma_", "put_", "rad2deg_", "renorm_", "resize_", "resize_as_", "sgn_", "sinc_", "sinh_", "swapaxes_",
+    "swapdims_", "tan_", "exp2", "fix", "vdot", "narrow_copy", "as_strided", "cfloat", "cdouble",
+    "element_size", "char", "nanmedian", "bitwise_not", "kron",
 }  # fmt: skip
 MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well
 WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood

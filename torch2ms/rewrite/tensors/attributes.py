@@ -17,6 +17,7 @@ from torch2ms.api import apply_attribute, definitions
 from torch2ms.api.rules import Rule
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers import either, rows_among
+from torch2ms.rewrite.layers.as_made import as_made
 from torch2ms.rewrite.layers.class_names import class_name
 from torch2ms.rewrite.layers.derived import BATCHES, base_layer, counts
 from torch2ms.rewrite.layers.rows import of_rows
@@ -124,6 +125,9 @@ def attribute(
         work.tell("T2M602", f"{receiver.name}.{attr}", "torch reads it only when the loss is made")
         return updated
     if receiver.kind == "module" and _lost_argument(receiver, attr, work):
+        if not stored and (given := as_made(original, receiver.name, work)) is not None:
+            work.tell("T2M601", f"{receiver.name}.{attr}", "what the layer was made with")
+            return given
         work.refuse("T2M605", name, "MindSpore's layer does not keep this argument", "keep it beside the layer")
         return updated
     if receiver.kind in ("tensor", "param"):

@@ -1,0 +1,51 @@
+"""Calls that only tensors take: `batch["x"].median()`, `v.repeat(1, 1, k)`, `mask.nonzero(as_tuple=True)`.
+
+Arrays, tables and layers have methods of these names too, or MindSpore's tensors have them with another meaning. It is
+the arguments that tell whose method it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.tree import code, constant
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+OF_TABLES = ("median", "unique", "quantile")  # which arrays do not have
+WORDS = {
+    "std": {"unbiased", "correction"},
+    "var": {"unbiased", "correction"},
+    "nonzero": {"as_tuple"},
+    "unique": {"return_inverse", "return_counts"},
+    "div": {"rounding_mode"},
+}
+ASKED = frozenset({"norm", "equal", "svd", "slogdet", "repeat", "mode", "unflatten", *OF_TABLES, *WORDS})
+
+
+def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
+    """Whether what a method of an unknown receiver is given says that this is a tensor; `name` is one of ASKED."""
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    if len(plain) < len(call.args):
+        named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        if named & WORDS.get(name, set()):
+            return True
+    if name in ("std", "var"):  # `x.std(1, False)`: unbiased or not
+        return any(isinstance(constant(value), bool) for value in plain[:2])
+    if name in OF_TABLES:
+        return not any(module.has("pandas") for module in ev.project.modules.values())
+    if name == "norm":  # a layer of the name would be given a tensor; without an argument both have the same norm
+        values = [arg.value for arg in call.args]
+        return bool(values) and all(constant(value) is not ... or "inf" in code(value) for value in values)
+    if name == "equal":  # a test case compares two
+        return len(plain) == len(call.args) == 1
+    if name in ("svd", "slogdet"):
+        return not plain
+    if name == "mode":
+        return len(plain) == 1 and type(constant(plain[0])) is int
+    if name == "unflatten":  # a layer of the name would be given a tensor
+        return len(call.args) == 2
+    return name == "repeat" and (len(plain) > 2 or len(plain) == 2 and constant(plain[0]) == 1)
