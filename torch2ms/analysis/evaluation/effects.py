@@ -13,6 +13,7 @@ from torch2ms.analysis.evaluation.keeping import grow, keep
 from torch2ms.analysis.evaluation.lookup import class_of, made_here, of_data
 from torch2ms.analysis.known import starts
 from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant
@@ -122,6 +123,10 @@ def _trains_more(place: str, optimizer: Value, call: cst.Call, ev: Evaluator) ->
     added = entries(group)
     params = added.get("params")
     owns = optimizer.owns | params.deps if params is not None and params.deps and optimizer.owns is not None else None
+    if owns is not None and place.startswith("self.") and ev.function is not None:
+        named = set(ev.function.scope.locals) - set(ev.function.scope.params)
+        if any(root(dep) in named for dep in params.deps):  # type: ignore[union-attr]
+            owns = optimizer.owns  # other methods know nothing of the name
     decays = "decays" if optimizer.dtype == "decays" or "weight_decay" in added else ""
     dtype = optimizer.dtype if added and added.keys() <= {"params", "lr"} else decays
     ev.env[place] = replace(optimizer, owns=owns, dtype=dtype, ordered=False)
