@@ -6,6 +6,7 @@ from collections.abc import Set
 from typing import Any, NamedTuple
 
 NO_DEPS: frozenset[str] = frozenset()
+ANY = ".<>"  # in a place: some item of a container
 PART = ".<"  # in a place: what follows names an item or a slice of a container
 PICKED = f"{PART}if "  # ... and here the parameters of a module that a condition picks
 FORMER = "'"  # in a place: a number follows, the network is not what its local name means any more
@@ -279,6 +280,8 @@ def overlaps(a: str, b: str) -> bool:
     """
     if a == b or a.startswith(b + ".") or b.startswith(a + "."):
         return True
+    if PART in a and PART in b and a.partition(PART)[0] == b.partition(PART)[0]:
+        return ANY in a or ANY in b  # an item of a container that is not told from the others
     if PICKED not in a and PICKED not in b:
         return False
     whole, other = a.partition(PICKED)[0], b.partition(PICKED)[0]

@@ -113,7 +113,7 @@ def leading(bound: dict[str, Value], given: Given) -> dict[str, frozenset[str]]:
         if value.kind == "dict" and holds_networks(value):
             home = next((a.value for a, v in zip(given.node.args, given.args, strict=False) if v is value), None)
             for key, item in entries(value).items():
-                found[f"{name}.{key}"] = (item if home is None else housed(item, home)).own
+                found[f"{name}.{key}"] = (item if home is None else housed(item, home, key)).own
     return found
 
 

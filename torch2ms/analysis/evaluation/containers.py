@@ -158,8 +158,11 @@ def picked_out(held: Value) -> Value | None:
     return replace(one, likely=True) if one.kind == "tensor" else None
 
 
-def housed(value: Value, node: cst.CSTNode) -> Value:
-    """What is taken out of the container `node`: a module that has no other place lives in the container."""
+def housed(value: Value, node: cst.CSTNode, key: str = "") -> Value:
+    """What is taken out of the container `node`: a module that has no other place lives in the container.
+
+    `key`: the one of a dict that it stands under, where that is seen.
+    """
     if value.kind == "tuple" and value.items and any(item.kind == "module" for item in value.items):
         return replace(value, items=tuple(housed(item, node) for item in value.items))
     if value.kind != "module" or value.place or value.owns is not None:
@@ -167,7 +170,7 @@ def housed(value: Value, node: cst.CSTNode) -> Value:
     if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         node = node.func.value if node.func.attr.value in ("values", "items") else node
     home = dotted(node)
-    return replace(value, deps=value.deps | {f"{home}{PART}>"}) if home else value
+    return replace(value, deps=value.deps | {f"{home}{PART}{key}>"}) if home else value
 
 
 def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:

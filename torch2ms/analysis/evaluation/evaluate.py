@@ -231,7 +231,13 @@ class Evaluator:
         for element in node.slice:
             for piece in children(element.slice):
                 self.ev(piece)
-        return containers.housed(containers.subscript(base, node, self.memo), node.value)
+        key = (
+            constant(node.slice[0].slice.value)
+            if base.kind == "dict" and type(node.slice[0].slice) is cst.Index
+            else None
+        )
+        known = key if isinstance(key, str) and key in entries(base) else ""
+        return containers.housed(containers.subscript(base, node, self.memo), node.value, known)
 
     def comprehension(self, node: cst.CSTNode) -> Value:
         self.env.push()

@@ -51,7 +51,7 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
         if cls is not None:
             return _of_class(cls, base, attr, place, ev)
     if base.kind == "dict" and (item := entries(base).get(attr)) is not None:
-        return housed(item, node.value)
+        return housed(item, node.value, attr)
     how = _BY_KIND.get(base.kind, _of_other)
     found = how(base, attr, place)
     return found if found.name != "module_param" or place else _of_layer(node.value, found, base, attr)
