@@ -259,7 +259,7 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     node = stmt.node
     if type(node) is cst.Assign or type(node) is cst.AnnAssign:
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
-        items = (n for t in targets for n in descend(t) if type(n) is cst.Subscript or type(n) is cst.Attribute)
+        items = (n for t in targets for n in _bound_by(t) if type(n) is cst.Subscript or type(n) is cst.Attribute)
         hit = [n for n in items if dotted(n.value) == box.place]
         both = parts(node)
         if hit:
@@ -280,6 +280,15 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
         box.changed |= {k for k in keys if k is not None}
     calls = (c.func for c in stmt.calls if isinstance(c.func, cst.Attribute))
     return not any(f.attr.value in CHANGING and dotted(f.value) == box.place for f in calls)
+
+
+def _bound_by(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a target binds: `opts["a"].param_groups[0]["lr"] = rate` binds no item of `opts`."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _bound_by(element.value)
+    else:
+        yield target
 
 
 @once

@@ -106,14 +106,14 @@ class _Finder:
         for stmt, node in nodes:
             if type(node) is cst.Subscript and (key := _key(node)) is not None and dotted(node.value):
                 if not isinstance(key, cst.Integer) or root(dotted(node.value)) in self.scope.params:
-                    item = found.setdefault(code(node), Item(dotted(node.value), key))
+                    item = found.setdefault(_text(node), Item(dotted(node.value), key))
                     item.uses.append((stmt, node))
                     item.kinds.add(self.module.value(node).kind)
         for _, node in nodes:
             func = node.func if type(node) is cst.Call else None
             method = type(func) is cst.Attribute
             called = func.value if method else func  # type: ignore[union-attr]
-            if type(called) is cst.Subscript and (used := found.get(code(called))) is not None:
+            if type(called) is cst.Subscript and (used := found.get(_text(called))) is not None:
                 used.methods.add(func.attr.value if method else "")  # type: ignore[union-attr]
         sure = [i for i in found.values() if i.optimizer]
         places, keys = {i.place for i in sure}, {code(i.key) for i in sure}
@@ -167,6 +167,12 @@ def _key(node: cst.Subscript) -> cst.BaseExpression | None:
     key = index.value if isinstance(index, cst.Index) else None
     written = isinstance(key, cst.SimpleString) and str(constant(key)).isidentifier()
     return key if written or isinstance(key, (cst.Integer, cst.Name)) else None
+
+
+def _text(node: cst.Subscript) -> str:
+    """The item, in whichever quotation marks its key stands."""
+    key = _key(node)
+    return f"{dotted(node.value)}[{constant(key)!r}]" if isinstance(key, cst.SimpleString) else code(node)
 
 
 def _once(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:

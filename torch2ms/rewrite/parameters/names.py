@@ -15,7 +15,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.shown import target_places
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import UNPLACED, Value
 from torch2ms.rewrite.parameters.growing import numbered
 from torch2ms.rewrite.parameters.lists import parameter_modules
 from torch2ms.rewrite.translation import Translation
@@ -114,21 +114,42 @@ def _of_loops(module: ModuleInfo) -> frozenset[str]:
 
 
 def _items(original: cst.Call, work: Translation) -> dict[str, str]:
-    """Cells that a list or a dict holds, of which the call takes the parameters: `nets["a"]`, each with a prefix."""
+    """Cells that a list or a dict holds, of which the call takes the parameters: `nets["a"]`, each with a prefix.
+
+    They may stand in a list that was made before: `params = list(nets["a"].parameters()) + ...`.
+    """
     found = {}
-    for node in descend(original):
+    around = work.stmt.nodes if work.stmt is not None else ()
+    turns = {name for n in around if type(n) is cst.CompFor for name in target_places(n.target)}
+    for node in (n for source in (original, *_gathered_before(original, work)) for n in descend(source)):
         asked = node.func if type(node) is cst.Call else None
         if type(asked) is not cst.Attribute or asked.attr.value not in ("parameters", "trainable_params"):
             continue
         item = asked.value
         if not isinstance(item, cst.Subscript) or len(item.slice) != 1 or not dotted(item.value):
             continue
+        if root(dotted(item.value)) in turns:
+            continue  # another one in each turn of a comprehension
         index = item.slice[0].slice
         key = constant(index.value) if isinstance(index, cst.Index) else ...
         held = work.module.value(item)
-        if isinstance(key, (str, int)) and held.kind == "module" and not held.place:
+        if isinstance(key, (str, int)) and held.kind == "module" and _has_no_name(held):
             found[code(item)] = re.sub(r"\W", "_", f"{dotted(item.value).removeprefix('self.')}_{key}")
     return found
+
+
+def _has_no_name(held: Value) -> bool:
+    """Nothing but its container has it."""
+    return not held.place or held.place.startswith(UNPLACED)
+
+
+def _gathered_before(original: cst.Call, work: Translation) -> list[cst.CSTNode]:
+    """The statements of the scope that put parameters into a list which the call is given under its name."""
+    name = dotted(original.args[0].value) if original.args else ""
+    if not name or work.stmt is None:
+        return []
+    stmts = (s for s in work.stmt.block.scope.body.walk() if s.number < work.stmt.number and not s.blocks)
+    return [s.node for s in stmts if name in s.defs or name in s.muts]
 
 
 def _perhaps_none(place: str, work: Translation) -> bool:
