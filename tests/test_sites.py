@@ -65,6 +65,8 @@ def site(node: ast.AST, names: dict[str, str], own: set[str]) -> str:
     last, held = node.func.attr, chain(node.func.value)
     if held == "self" and last in own or names.get(held.partition(".")[0]) == "":
         return ""  # what the file itself defines, or a library
+    if f"{held.rpartition('.')[2].lower()}.{last}" in own:
+        return ""  # `self.precision.zero_grad()` of a class `Precision` of the file, whose method is asked itself
     if last == "backward" and node.args and last in own or last == "register_hook" and not hooks(node, own):
         return ""
     if last in METHODS or HOOKS.match(last):
@@ -120,6 +122,8 @@ def unaccounted(result: Result) -> list[str]:
     names = imported(tree)
     functions = {id(f) for n in ast.walk(tree) if site(n, names, set()) == "Function" for f in n.body}  # type: ignore
     own = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and id(n) not in functions}
+    classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    own |= {f"{c.name.lower()}.{f.name}" for c in classes for f in c.body if isinstance(f, ast.FunctionDef)}
     lines = {finding.line for finding in result.findings}
     whole = {f.line for f in result.findings if f.code == "T2M402"}
     missing = []

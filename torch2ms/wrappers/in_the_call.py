@@ -54,7 +54,7 @@ class _Writer(Suites):
         """The calls of a scope that hide whether they change their arguments, with these written out."""
         held = {name: stmt for stmt in scope.body.walk() if (name := _named(stmt)) and _steady(name, scope)}
         for stmt in scope.body.walk() if held else ():
-            for call in stmt.calls:
+            for call in stmt.calls if not stmt.off else ():
                 named = {a.value.value for a in call.args if type(a.value) is cst.Name and a.value.value in held}
                 args = _written_out(call, held, scope, self.module) if named else None
                 if args is None:
