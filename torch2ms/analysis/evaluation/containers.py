@@ -230,8 +230,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return one_layer(base) if type(only) is cst.Index else Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
         return Value("numpy", rank=shapes.element(base, node, known)[1])
-    if base.name == "param_groups":
-        return Value("dict", name="param_group", place=base.place)
+    if base.name == "param_groups":  # some of them, or one
+        return base if type(only) is cst.Slice else Value("dict", name="param_group", place=base.place)
     if base.name == "param_group":
         if index == "params":
             return Value("params", name="param_group_params", place=base.place)
