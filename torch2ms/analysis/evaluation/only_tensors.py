@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.syntax.tree import code, constant
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ ASKED = frozenset({"norm", "equal", "svd", "slogdet", "repeat", "mode", "unflatt
 
 def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
     """Whether what a method of an unknown receiver is given says that this is a tensor; `name` is one of ASKED."""
+    if name in _own_methods(ev.project):  # `history.median(20)` of a class of the project
+        return False
     plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if len(plain) < len(call.args):
         named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
@@ -49,3 +53,10 @@ def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
     if name == "unflatten":  # a layer of the name would be given a tensor
         return len(call.args) == 2
     return name == "repeat" and (len(plain) > 2 or len(plain) == 2 and constant(plain[0]) == 1)
+
+
+@once
+def _own_methods(project: Project) -> frozenset[str]:
+    """The names of the methods that classes of the project define."""
+    classes = (cls for module in project.modules.values() for cls in module.classes.values())
+    return frozenset(name for cls in classes for name in cls.methods)

@@ -59,8 +59,8 @@ TENSOR_METHODS = {
     "greater_", "greater_equal_", "heaviside_", "hypot_", "i0_", "igamma_", "igammac_", "lcm_", "ldexp_", "less_",
     "less_equal_", "lgamma_", "log10_", "log2_", "logical_xor_", "logit_", "mvlgamma_", "nextafter_", "not_equal_",
     "polygamma_", "put_", "rad2deg_", "renorm_", "resize_", "resize_as_", "sgn_", "sinc_", "sinh_", "swapaxes_",
-    "swapdims_", "tan_", "exp2", "fix", "vdot", "narrow_copy", "as_strided", "cfloat", "cdouble",
-    "element_size", "char", "nanmedian", "bitwise_not", "kron",
+    "swapdims_", "tan_", "exp2", "vdot", "narrow_copy", "as_strided", "cfloat", "cdouble",
+    "element_size", "nanmedian", "bitwise_not", "kron",
 }  # fmt: skip
 MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well
 WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood
