@@ -15,7 +15,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.tape.forward.effects import RUN, effects
@@ -76,6 +76,8 @@ def _stays(last: Stmt, loop: Stmt, between: list[Stmt], module: ModuleInfo) -> b
     moved = {root(d) for s in between for d in s.all_defs | s.all_muts} | {root(d) for d in loop.defs}
     if read & moved or any("mode" in effects(s, module) for s in between):
         return False
+    if any(name_called(call) == "step" for s in between for i in s.walk() for call in i.calls):
+        return False  # the weights are others then
     return not any(type(s.node) is cst.Continue for s in loop.walk())
 
 
