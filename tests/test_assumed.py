@@ -312,3 +312,32 @@ def test_losses_in_a_list_may_reach_different_heads_or_leave_one_out(first: str,
 def test_gradients_that_stay_as_zeros_are_not_told_by_their_value() -> None:
     source = HEADS.format("a", "b").replace("zero_grad()", "zero_grad(set_to_none=False)")
     assert any("asks which parameters" in f.why for f in convert_source(source).findings)
+
+
+def test_a_function_that_chooses_between_networks_is_told() -> None:
+    """Which of them takes part hangs on what it is given: an optimizer that decays moves what has no gradient."""
+    source = """import torch
+import torch.nn as nn
+
+first, second = nn.Linear(3, 2), nn.Linear(3, 2)
+opt = torch.optim.AdamW(first.parameters(), lr=0.1)
+
+
+def loss_of(first, second, x, flag):
+    if flag:
+        out = first(x)
+    else:
+        out = second(x)
+    return out.pow(2).mean()
+
+
+for i in range(3):
+    loss = loss_of(first, second, torch.randn(4, 3), i != 1)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+    tier, why = backward(source)
+    assert tier is Tier.ASSUMED and "every parameter of the optimizer takes part in the loss" in why
+    branches = "    if flag:\n        out = first(x)\n    else:\n        out = second(x)\n"
+    assert backward(source.replace(branches, "    out = first(x)\n"))[0] is Tier.EXACT

@@ -8,6 +8,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.chosen_networks import chooses
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -24,7 +25,7 @@ def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
         notes.append("no exception leaves the forward (MindSpore's next one may fail where it indexes a tensor)")
     if notes:
         tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
-    if any(_partly(call.event, o, verdicts) for o in call.owners):
+    if any(_partly(call, o, verdicts) for o in call.owners):
         tier, why = (
             Tier.ASSUMED,
             why
@@ -76,14 +77,16 @@ def _raises(body: cst.BaseSuite) -> bool:
     return isinstance(line, cst.Raise)
 
 
-def _partly(event: Event, owner: Owner, verdicts: Verdicts) -> bool:
+def _partly(call: Call, owner: Owner, verdicts: Verdicts) -> bool:
     """Some parameters may get no gradient in torch; MindSpore gives zeros, and momentum or decay moves them."""
     if owner.kind != "optimizer" or owner.plain:
         return False
-    real = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))
+    real = frozenset(d for d in call.event.value.deps if not d.startswith(("@", "^")))
     missing = (
         owner.owns is not None
         and real
         and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))
     )
-    return bool(missing) or verdicts.module.conditional
+    if missing or verdicts.module.conditional:
+        return True
+    return chooses([*call.region.all, call.event.stmt], verdicts.scope, verdicts.module, verdicts.project)

@@ -17,7 +17,7 @@ from torch2ms.analysis.program.project import Project
 from torch2ms.inlining import handed_on, in_parts, inlined, whole_steps
 from torch2ms.wrappers import order
 from torch2ms.wrappers.ascents import ascents
-from torch2ms.wrappers.named_items import named_items as networks_named
+from torch2ms.wrappers.named_items import named_networks
 from torch2ms.wrappers.own_steps import around_closures
 from torch2ms.wrappers.passes import Pass
 from torch2ms.wrappers.perhaps_twice import perhaps_twice
@@ -58,7 +58,7 @@ def understood_from_steps_on(project: Project) -> Project:
             return project
     project = _through(project, *order.GRADIENTS, *order.BLOCKS, *order.NAMES)
     project = inlined(_through(project, *order.LOOPS, *order.STORES, *order.FUNCTIONS))
-    return _through(project, networks_named, perhaps_twice)
+    return _through(project, named_networks, perhaps_twice)
 
 
 def _through(project: Project, *passes: Pass) -> Project:

@@ -171,8 +171,10 @@ def _made(stmt: Stmt, scope: Scope, module: ModuleInfo) -> list[Box]:
     `self.nets, self.averages = build(options)` gives back several.
     """
     both = parts(stmt.node)
-    if both is None or stmt.off:
+    if both is None or stmt.off or type(both[1]) is not cst.Dict and type(both[1]) is not cst.Call:
         return []
+    if type(both[1]) is cst.Call and module.value(both[1]).kind not in ("dict", "tuple"):
+        return []  # most: this is asked of each statement
     if isinstance(both[0], cst.Tuple) and isinstance(both[1], cst.Call):
         places = [dotted(element.value) for element in both[0].elements]
         made = [(place, _entries_of(stmt.out.get(place, UNKNOWN))) for place in places if _keeps(place, scope)]

@@ -64,9 +64,23 @@ class Item:
 @each_module
 def named_items(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module with such items."""
-    twice = module.has("create_graph") and any(type(call.func) is cst.Subscript for call in module.of_kind(cst.Call))
-    if module.directives.off or not (twice or module.says(TAKEN)):
+    if module.directives.off or not (module.says(TAKEN) or _twice(module)):
         return None
+    return _named(module, project)
+
+
+@each_module
+def named_networks(module: ModuleInfo, project: Project) -> Plain | None:
+    """The same once more, of gradients that stood in functions which are written out by now."""
+    return None if module.directives.off or not _twice(module) else _named(module, project)
+
+
+def _twice(module: ModuleInfo) -> bool:
+    """A gradient is differentiated, and something is called that is an item."""
+    return module.has("create_graph") and any(type(call.func) is cst.Subscript for call in module.of_kind(cst.Call))
+
+
+def _named(module: ModuleInfo, project: Project) -> Plain | None:
     writer = _Writer(module)
     for scope in module.scope.walk():
         if not isinstance(scope.node, cst.ClassDef):

@@ -110,7 +110,7 @@ def leading(bound: dict[str, Value], given: Given) -> dict[str, frozenset[str]]:
     """The places of the caller that what is made of each argument depends on; of a network in a dict also its own."""
     found = {name: _leading_to(value) if value.kind in _LEADING else value.deps for name, value in bound.items()}
     for name, value in bound.items():
-        if value.kind == "dict" and holds_networks(value):
+        if value.kind == "dict" and value.items and holds_networks(value):
             home = next((a.value for a, v in zip(given.node.args, given.args, strict=False) if v is value), None)
             for key, item in entries(value).items():
                 found[f"{name}.{key}"] = (item if home is None else housed(item, home, key)).own

@@ -454,6 +454,8 @@ def _function(
         homeless |= homes
         returns = replace(returns, place=next(iter(homes)))
     returned = outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+    if returned.kind != "dict" and returned.kind != "tuple":  # most
+        return returned
     return entries_placed(returned, f"{id(given.node):x}")
 
 
