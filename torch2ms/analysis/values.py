@@ -280,10 +280,10 @@ def overlaps(a: str, b: str) -> bool:
     """
     if a == b or a.startswith(b + ".") or b.startswith(a + "."):
         return True
-    if PART in a and PART in b and a.partition(PART)[0] == b.partition(PART)[0]:
-        return ANY in a or ANY in b  # an item of a container that is not told from the others
     if PICKED not in a and PICKED not in b:
-        return False
+        if ANY not in a and ANY not in b:
+            return False
+        return PART in a and PART in b and a.partition(PART)[0] == b.partition(PART)[0]  # one item, and whichever
     whole, other = a.partition(PICKED)[0], b.partition(PICKED)[0]
     return whole != other and overlaps(whole, other)
 

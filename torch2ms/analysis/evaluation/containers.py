@@ -173,6 +173,13 @@ def housed(value: Value, node: cst.CSTNode, key: str = "") -> Value:
     return replace(value, deps=value.deps | {f"{home}{PART}{key}>"}) if home else value
 
 
+def known_key(base: Value, node: cst.Subscript) -> str:
+    """The key that `base["key"]` takes, where the dict is seen to have it."""
+    index = node.slice[0].slice
+    key = constant(index.value) if type(index) is cst.Index else None
+    return key if isinstance(key, str) and key in entries(base) else ""
+
+
 def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:
     """What `base[...]` is; `known` has the values of the indices."""
     only = node.slice[0].slice if len(node.slice) == 1 else None

@@ -231,13 +231,8 @@ class Evaluator:
         for element in node.slice:
             for piece in children(element.slice):
                 self.ev(piece)
-        key = (
-            constant(node.slice[0].slice.value)
-            if base.kind == "dict" and type(node.slice[0].slice) is cst.Index
-            else None
-        )
-        known = key if isinstance(key, str) and key in entries(base) else ""
-        return containers.housed(containers.subscript(base, node, self.memo), node.value, known)
+        key = containers.known_key(base, node) if base.kind == "dict" else ""
+        return containers.housed(containers.subscript(base, node, self.memo), node.value, key)
 
     def comprehension(self, node: cst.CSTNode) -> Value:
         self.env.push()

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from torch2ms.analysis.program.classes import ClassInfo
 
-LIBRARIES = {
-    "munch.Munch",
-    "easydict.EasyDict",
-    "addict.Dict",
-    "attrdict.AttrDict",
-    "box.Box",
-}  # that have such a class
+# classes of libraries
+LIBRARIES = frozenset({"munch.Munch", "easydict.EasyDict", "addict.Dict", "attrdict.AttrDict", "box.Box"})
 DICTS = {"dict", "OrderedDict", "collections.OrderedDict"}
 
 

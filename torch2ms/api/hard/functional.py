@@ -62,8 +62,9 @@ def avg_pool(use: Use) -> Choice:
     MindSpore's gradient of a mean over windows has no gradient itself; that of a convolution has one.
     """
     dims = int(use.short[-2])
-    counted = use.value("count_include_pad") is not False and not use.given("divisor_override")
-    if dims == 2 and use.facts.differentiates_twice and counted and not use.given("ceil_mode"):
+    counted = not use.given("count_include_pad") or use.value("count_include_pad") is True
+    plain = counted and not (use.given("divisor_override") or use.given("ceil_mode"))
+    if dims == 2 and plain and use.facts.differentiates_twice:
         return Choice(
             "average_pool({input}, {kernel_size}, {stride:stride}, {padding:padding})", uses=("count_include_pad",)
         )
