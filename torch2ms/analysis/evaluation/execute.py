@@ -19,6 +19,7 @@ from torch2ms.analysis.evaluation.handed_on import read_around
 from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
+from torch2ms.analysis.evaluation.transfer import returned
 from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
@@ -123,7 +124,7 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
 def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:
     value = ev.ev(node.value) if node.value is not None else NONE
     if ev.function is not None:
-        ev.exchange.give(ev.function, value)
+        ev.exchange.give(ev.function, returned(value, ev.function.scope.params))
 
 
 def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -132,6 +132,26 @@ def outward(
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
     return replace(value, deps=deps, items=items, each=each, place=place, owns=owns, leaf=False)
+
+
+def returned(value: Value, params: Container[str]) -> Value:
+    """What a function returns as its callers may see it: without what only some other caller has a name for.
+
+    `outward` leaves that out in any case; here it would make every caller look again whenever one more is seen. The
+    same holds for a parameter itself, beside what callers vary it with: both mean what is passed.
+    """
+    items, each = value.items, value.each
+    if items:
+        items = tuple([returned(item, params) for item in items])
+        items = value.items if items == value.items else items
+    if each is not None:
+        each = returned(each, params)
+    deps = value.deps
+    foreign = [d for d in deps if d[0] == "^" and d.lstrip("@^").partition(".")[0] not in params]
+    foreign += [d for d in deps if d in params and f"@{d}" in deps]
+    if not foreign and items is value.items and each is value.each:
+        return value
+    return replace(value, deps=deps.difference(foreign), items=items, each=each)
 
 
 def widened(deps: frozenset[str]) -> frozenset[str]:
