@@ -9,9 +9,8 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.findings import Tier
 from torch2ms.tape.functions import flows
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event, Owner
 
 HEAD = """import random
 import torch

@@ -19,8 +19,8 @@ from torch2ms.inlining.candidates import fits, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
 from torch2ms.inlining.importing import Importing
 from torch2ms.inlining.meanings import free_names
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
+from torch2ms.tape.model import Event
 
 MOST = 60  # statements that all the calls together become
 STEPS = ("step", "scaler_step")

@@ -9,9 +9,8 @@ from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import Event, Owner
 
 
 def made_between(call: Call, scope: Scope, writer: Writer) -> bool:

@@ -26,9 +26,8 @@ from torch2ms.tape.forms.function import decorator_of, optimizer_optional, turns
 from torch2ms.tape.forms.interface import changed_in_place, outputs_of, parameters_of
 from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Class, Function, Item, Text
 from torch2ms.tape.uses.clipping import clipping, told
 

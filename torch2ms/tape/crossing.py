@@ -15,7 +15,7 @@ from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object, p
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.functions.brought import kept_elsewhere
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 from torch2ms.tape.verdicts import Verdicts
 
 HOLDING = ("tensor", "list", "tuple", "dict", "unknown")  # what may bring a graph along

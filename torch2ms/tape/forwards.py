@@ -24,12 +24,11 @@ from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.forward.watched import unwatched
 from torch2ms.tape.functions.handing import more_than
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.left_out import graphless
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.uses.toggles import by_context
 from torch2ms.tape.verdicts import Verdicts
 
@@ -63,7 +62,7 @@ def forward_of(
     for owner in wanted:
         owns = None if owner.owns is None or owns is None else owns | owner.owns
     if event.episode is not None:
-        region = event.episode.region(event)
+        region = Region(event, event.stmt.block, list(event.episode.stmts), after=list(event.episode.after))
     else:
         region = finder.find(event, owns if wanted else None)
         if left := _left_elsewhere(event, verdicts, outside.left):

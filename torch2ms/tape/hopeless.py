@@ -19,12 +19,11 @@ from torch2ms.tape.functions.reversible import weights_beside
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again, left_over
 from torch2ms.tape.ledger.beyond import read_beyond
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.left_out import LeftOut, filled_at_times, left_out
+from torch2ms.tape.model import ENTRY, Event, Owner
 from torch2ms.tape.uses.freezing import switched_behind, thaws, thaws_by_hand
 from torch2ms.tape.uses.frozen_outside import frozen_outside
 from torch2ms.tape.uses.resets import leaves_zeros

@@ -13,9 +13,8 @@ from torch2ms.analysis.values import NO_DEPS, any_overlap
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.turning import same_at_every_step
 from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.model import Event, Owner
 
 AT_TIMES = "`{}` has a gradient at some steps only: torch passes over it at others, MindSpore's optimizer moves it"
 

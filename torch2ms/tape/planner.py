@@ -13,9 +13,9 @@ from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.lifting import called_events, lifted
 from torch2ms.tape.functions.own_steps import around_torchs
 from torch2ms.tape.functions.summary import Lifting
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.idle import drop_idle
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.refusals import give_up
 from torch2ms.tape.scope_planner import ScopePlanner

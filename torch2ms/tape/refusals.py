@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.clears import SOME
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Closure, Event
 from torch2ms.tape.plan import Plan
 
 
 def refuse(event: Event, why: str, plan: Plan) -> None:
     if event.closure is not None:
-        event.closure.refuse(why, plan)
+        _refuse_closure(event.closure, why, plan)
         return
     names = {"backward": ("T2M110", "backward call"), "handed": ("T2M110", "call that goes backward"),
              "gradcall": ("T2M210", "torch.autograd.grad"),
@@ -34,6 +34,17 @@ def refuse(event: Event, why: str, plan: Plan) -> None:
     for stmt in event.branches or [event.stmt]:
         line = event.lineno if stmt is event.stmt else stmt.lineno
         plan.refuse(stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", line))
+
+
+def _refuse_closure(closure: Closure, why: str, plan: Plan) -> None:
+    """Without gradients of the closure, its steps stay as they are."""
+    closure.refused = True
+    todo = f"call the optimizer with the gradients of the closure ({why})"
+    for event in closure.steps:
+        plan.replaced.pop(id(event.stmt), None)
+        plan.findings = [f for f in plan.findings if (f.code, f.line) != ("T2M106", event.stmt.lineno)]
+        found = Finding("T2M114", Tier.REFUSED, "step with a closure", why, todo, event.stmt.lineno)
+        plan.refuse(event.stmt, found)
 
 
 def give_up(events: list[Event], why: str, plan: Plan) -> None:

@@ -33,16 +33,15 @@ from torch2ms.tape.forward.shared import absorb, complete, following, join
 from torch2ms.tape.forward.steps import callers
 from torch2ms.tape.forward.unseen import unseen_step
 from torch2ms.tape.forwards import Outside, fit_together, forward_of
-from torch2ms.tape.functions.handing import Handed, own_value
-from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
+from torch2ms.tape.functions.handing import own_value
+from torch2ms.tape.functions.taking import plan_call, plan_definition
 from torch2ms.tape.hopeless import hopeless
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import many_times, perhaps
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.idle import drop_early
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import Event, Handed, Owner, Taken
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import give_up, refuse
 from torch2ms.tape.telling import tell_call, tell_dead

@@ -6,8 +6,8 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.forward.unseen import unseen_steps
 from torch2ms.tape.functions.summary import Lifting
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.refusals import refuse
 

@@ -10,9 +10,8 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.chosen_networks import chooses
 from torch2ms.tape.forms.calls import Call
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.verdicts import Verdicts
 

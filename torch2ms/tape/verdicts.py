@@ -11,12 +11,9 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.functions.handing import Handed
-from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger.clears import grads_of
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
+from torch2ms.tape.model import Event, Handed, Owner, Taken
 
 
 class Verdicts:

@@ -19,8 +19,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.editing.suites import Suites, small_of
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
+from torch2ms.tape.model import Event
 from torch2ms.wrappers.passes import each_module
 
 WHY = "each term goes backward in the turn that makes it: no step lies between the terms of the sum"

@@ -21,7 +21,7 @@ from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way
 from torch2ms.tape.derivatives.written import copied, write_out
 from torch2ms.tape.forms.calls import all_ones
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "the inner gradient is compiled, everything it uses is an argument"

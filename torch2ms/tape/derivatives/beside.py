@@ -16,8 +16,8 @@ from torch2ms.tape.forms.interface import differentiated_by, leaves_first, param
 from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import STEPS
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "ms.grad of a function that repeats a part of the forward, which another gradient runs as well"

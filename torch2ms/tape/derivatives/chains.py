@@ -28,8 +28,8 @@ from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.kept_names import kept_among
 from torch2ms.tape.forward.dependents import dependents, renamed
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import hooked
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "one compiled function takes all derivatives over these inputs, everything it uses is an argument"

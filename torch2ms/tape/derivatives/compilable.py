@@ -24,8 +24,8 @@ from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
 from torch2ms.tape.forms.kept_names import kept_among
 from torch2ms.tape.forward.dependents import renamed
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import hooked
+from torch2ms.tape.model import Event
 
 BACKWARD = re.compile(r"\.backward\(")
 DICT = "`{0}` is a dict of tensors, whose gradients compiled code loses"

@@ -30,8 +30,7 @@ from torch2ms.tape.forms.lifetime import lifetime
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 
 WHY = "the inner gradient is compiled, everything it uses but the weights is an argument"

@@ -23,9 +23,8 @@ from torch2ms.tape.forward.dependents import dependents, renamed, undecided
 from torch2ms.tape.forward.nested import selecting
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan
 
 WEIGHTS = ("module_param", "parameter")  # names of values that are Parameters in the output as well

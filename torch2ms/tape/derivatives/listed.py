@@ -10,7 +10,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.derivatives.gradcalls import GradCall, subscripted
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 
 def listed(event: Event, around: Around) -> GradCall | None:

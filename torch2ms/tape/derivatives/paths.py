@@ -18,7 +18,7 @@ from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import silenced, varied_uses
 from torch2ms.tape.forward.effects import pure
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan
 
 RANDOM = frozenset(

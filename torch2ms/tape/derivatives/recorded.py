@@ -16,7 +16,7 @@ from torch2ms.tape.derivatives.gradcalls import GradCall, placed, read, receive,
 from torch2ms.tape.derivatives.paths import Around
 from torch2ms.tape.derivatives.unused import allowed
 from torch2ms.tape.forms.calls import all_ones
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Text
 
 WHY = "ms.grad of what the gradient call around it records; assumed: `{}` runs nowhere else than in such a call"

@@ -21,9 +21,8 @@ from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forward.dependents import dependents, renamed, varied_uses
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Copy, Text
 
 SHARED = "two backward calls share a forward, and something happens between them"

@@ -14,9 +14,8 @@ from torch2ms.tape.derivatives import heads
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import asked_by
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "ms.grad of a function that runs the forward again in each turn of the loop"

@@ -16,9 +16,8 @@ from torch2ms.analysis.syntax.patterns import element
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.forward.partial import without_gradient
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS
+from torch2ms.tape.model import Event, Owner
 
 NOT_SEEN = "torch gives None for those of `{}` where nothing uses them, and MindSpore zeros"
 

@@ -28,7 +28,8 @@ from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played,
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.skipped import made_of
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.functions.episodes import follow_up
+from torch2ms.tape.model import Owner
 from torch2ms.tape.plan import Function, Item, Text
 
 OBJECTS = ("object", "function", "class", "method", "optimizer", "lossfn")
@@ -129,7 +130,7 @@ def _write_whole(writer: Writer, call: Call, wrap: Callable[[str], Item] | None)
     received, follow = receive(writer, call)
     steps: list[Item] = []
     if event.episode is not None:
-        steps, follow = [*follow, *event.episode.follow_up(call.owners[0].variable, writer.plan)], []
+        steps, follow = [*follow, *follow_up(event.episode, call.owners[0].variable, writer.plan)], []
     head = f"(_, {event.beside})" if event.beside else outputs.target()
     line = Text(f"{head}, {received} = {gradient}({target})", nodes)
     bound = outputs.target()

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -22,14 +21,13 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.data import rules_dir
+from torch2ms.tape.forms.calls import Call, Outputs
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from torch2ms.tape.forms.calls import Call, Outputs
 
 DRAWING = re.compile(r"rand(n|int|perm)?(_like)?|normal|bernoulli|multinomial|poisson")
 EINSUM = "torch.einsum"

@@ -21,8 +21,7 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.deletions import forget
 from torch2ms.tape.forward.given import defaults_of
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 MOVED = re.compile("to|cuda|cpu|float|type|contiguous|clone")
 PLAIN = {"int", "float", "str", "bool", "none"}

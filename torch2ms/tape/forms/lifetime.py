@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -18,10 +17,8 @@ from torch2ms.analysis.sharing import shared
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
+from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.graphmode import FREEZING, Check, Unfit
-
-if TYPE_CHECKING:
-    from torch2ms.tape.forms.calls import Call, Outputs
 
 FLAG = re.compile(r"\.requires_grad *=[^=]")
 

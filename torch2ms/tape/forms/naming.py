@@ -11,8 +11,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Owner
 from torch2ms.tape.plan import Plan
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -17,16 +16,12 @@ from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, parameters_of, weight_nodes, weights_of
 from torch2ms.tape.forms.items import Items, by_keys, items_of
 from torch2ms.tape.forms.receiving import receive
+from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.asked_again import asked_again
 from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Branch, Function, Item, Text
-
-if TYPE_CHECKING:
-    from torch2ms.tape.forms.writer import Writer
-
 
 CONTAINERS = {"dict", "list", "tuple", "str", "int", "float", "bool"}  # of values that are no tensors
 

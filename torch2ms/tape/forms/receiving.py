@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Owner
 from torch2ms.tape.plan import Item, Text
 
 

@@ -10,7 +10,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import ROW, any_overlap, overlaps
 from torch2ms.tape.forms.calls import Call
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Owner
 from torch2ms.tape.plan import Function, Plan
 
 CALLS = 3  # functions within functions that are looked into

@@ -17,10 +17,9 @@ from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.partial import without_gradient
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.unreached import unreached
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, clause_of
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event, Owner
 
 ASKED = "asks which parameters have a gradient: MindSpore has zeros for those of `{}`, torch may have None"
 GIVEN = "hands gradients to another optimizer, which moves what has none: torch may have None for those of `{}`"

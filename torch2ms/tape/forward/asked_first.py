@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.values import overlaps
-
-if TYPE_CHECKING:
-    from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.region import Region
 
 
 def invariant(guard: Stmt, region: Region) -> bool:

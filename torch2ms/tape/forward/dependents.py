@@ -14,8 +14,8 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.pairs import bound, clauses
+from torch2ms.tape.model import Event
 
 CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
 LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")

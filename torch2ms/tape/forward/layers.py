@@ -10,7 +10,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.unseen import leading_to
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 
 def through_layers(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> tuple[set[int], str]:

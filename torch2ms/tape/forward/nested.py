@@ -17,7 +17,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 NUMBER = "a gradient inside its forward is taken of elements by number, on which MindSpore fails: take slices"
 WHOLE = (cst.Ellipsis, cst.Tuple, cst.List)

@@ -9,7 +9,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 
 def lent(varied: dict[str, Value], stmt: Stmt, around: list[Stmt], module: ModuleInfo) -> bool:

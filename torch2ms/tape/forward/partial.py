@@ -28,8 +28,7 @@ from torch2ms.tape.forward.skipped import skipped
 from torch2ms.tape.forward.turning import same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 NOTHING: frozenset[str] = frozenset()
 CALLED = "()"  # behind the place of a module that runs as a whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from torch2ms.analysis.program.structure import Block, Stmt
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 TRIED = "it goes well: the handlers of the `try` around it no longer see it fail"
 

@@ -36,9 +36,9 @@ from torch2ms.tape.forward.steps import (
     unseen,
     written_directly,
 )
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import LEFT
 from torch2ms.tape.ledger.hooks import late_hooks
+from torch2ms.tape.model import Event
 
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")

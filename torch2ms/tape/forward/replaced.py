@@ -17,8 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.ledger.beyond import BIASED, weighted, weighted_parts, weights
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 PATCHED = re.compile(r"\.forward\s*=[^=]")
 TIED = re.compile(r"\.(weight|bias)\s*=[^=]")

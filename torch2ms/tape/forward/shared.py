@@ -13,9 +13,8 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan
 
 Regions = list[tuple[Event, Region]]

@@ -13,7 +13,7 @@ from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.harmless import part_of
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
 SHOWING = {"torch.from_numpy", "torch.as_tensor", "torch.asarray"}  # tensors in the memory of arrays

@@ -13,8 +13,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.tape.forward.asking import asked_by
 from torch2ms.tape.forward.unsteady import DRAWN
 from torch2ms.tape.ledger.again import given_by_loops
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 
 def same_at_every_step(

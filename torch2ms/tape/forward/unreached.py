@@ -18,7 +18,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.unnamed import unnamed
 from torch2ms.tape.ledger.beyond import weighted, weighted_parts
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Owner
 
 HOUSEKEEPING = r"(weight|bias|parameters|named_parameters|train|eval|to|cuda|zero_grad|state_dict|apply)\b"
 

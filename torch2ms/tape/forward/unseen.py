@@ -17,7 +17,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 # names of values that may carry a graph of their own
 CARRIERS = re.compile(r"loss|logit|log_?p|prob|feat|embed|hidden|out|pred|value|score|latent", re.I)

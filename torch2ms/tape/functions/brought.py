@@ -14,7 +14,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.stashes import Stash, feeding, used_among
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 GRAPHS = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that bring a graph along
 CUT = ("detach", "data", "item", "shape", "size", "device", "dtype")

@@ -14,9 +14,9 @@ from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.clears import SOME, sliced
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.records import LOADS
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan
 
 DEEP = 3  # calls into which clears are followed

@@ -13,13 +13,12 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import resolve
-from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Closure, Event
 from torch2ms.tape.plan import Plan, Text
 
 USES = ("step", "scaler_step", "unscale", "scaler_update", "step_closure", "taken", "handed")
@@ -32,32 +31,6 @@ class Handover:
     event: Event
     scope: Scope
     module: ModuleInfo
-
-
-@dataclass(eq=False)
-class Closure:
-    """A closure that takes its gradients itself: `place` is the optimizer, in its words and in those of the step."""
-
-    place: str
-    value: Value
-    returns: Stmt
-    steps: list[Event]
-    refused: bool = False
-
-    def load(self) -> Event:
-        """The gradients leave with what is returned: to the ledger, a step."""
-        assert isinstance(self.returns.node, cst.Return) and self.returns.node.value is not None
-        return Event("step", self.returns, self.returns.node.value, self.place, self.value, closure=self)
-
-    def refuse(self, why: str, plan: Plan) -> None:
-        """Without gradients of the closure, its steps stay as they are."""
-        self.refused = True
-        todo = f"call the optimizer with the gradients of the closure ({why})"
-        for event in self.steps:
-            plan.replaced.pop(id(event.stmt), None)
-            plan.findings = [f for f in plan.findings if (f.code, f.line) != ("T2M106", event.stmt.lineno)]
-            found = Finding("T2M114", Tier.REFUSED, "step with a closure", why, todo, event.stmt.lineno)
-            plan.refuse(event.stmt, found)
 
 
 def handovers(project: Project, events: dict[int, list[Event]]) -> dict[int, list[Handover]]:

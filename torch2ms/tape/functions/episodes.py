@@ -7,87 +7,28 @@ function, all of them and in their order; `finish_episode` returns the loss, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import libcst as cst
 
-from torch2ms.analysis.program.project import FunctionInfo
-from torch2ms.analysis.program.sites import Site
-from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.forward.region import Region
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Episode, Event, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.clipping import clipping, told
 
 CLIPS = ("clip_norm", "clip_value")
 
 
-@dataclass(eq=False)
-class Episode:
-    """The function, what it does to gradients, and the one call of it with the statements that belong to it."""
-
-    info: FunctionInfo
-    backward: Event
-    step: Event
-    clips: list[Event]  # between the two
-    clears: list[Event]
-    returns: Stmt | None
-    result: str = ""  # what it returned, of the loss `{}`; "" for nothing
-    site: Site = None  # type: ignore[assignment]
-    name: str = ""  # of the loss in the caller
-    place: str = ""  # of the optimizer in the caller
-    owner: Value = UNKNOWN
-    deps: frozenset[str] = frozenset()
-    stmts: list[Stmt] = field(default_factory=list)
-    after: list[Stmt] = field(default_factory=list)
-
-    @property
-    def root(self) -> str:
-        return dotted(self.backward.roots[0])
-
-    def region(self, event: Event) -> Region:
-        """The statements of the caller that become the function."""
-        return Region(event, event.stmt.block, list(self.stmts), after=list(self.after))
-
-    def events(self) -> list[Event]:
-        """The call as events of its caller."""
-        stmt, call = self.site.stmt, self.site.call
-        clear = Event("clear", stmt, call, self.place, self.owner, lifted=True)
-        backward = Event("backward", stmt, call, value=Value("tensor", deps=self.deps), roots=[call], cotangents=[None],
-                         lifted=True, episode=self)  # fmt: skip
-        step = Event("step", stmt, call, self.place, self.owner, lifted=True, episode=self)
-        return [clear, backward, step]
-
-    @property
-    def kept(self) -> bool:
-        """The call is a part of a statement that stays."""
-        node = self.site.stmt.node
-        return not (isinstance(node, cst.Expr) and node.value is self.site.call) and self.target != self.name
-
-    @property
-    def target(self) -> str:
-        """The name that takes what the call returns."""
-        node = self.site.stmt.node
-        if isinstance(node, cst.Assign) and node.value is self.site.call and len(node.targets) == 1:
-            target = node.targets[0].target
-            return target.value if isinstance(target, cst.Name) else ""
-        return ""
-
-    def follow_up(self, gradients: str, plan: Plan) -> list[Text]:
-        """The step in the caller, and what the call's statement still has to do."""
-        clips = [f"{gradients} = {clip_text(c, self.step).format(gradients)}" for c in self.clips]
-        plan.needs |= {"ops"} if clips else set()
-        steps = [*map(Text, clips), Text(f"{self.place}({gradients})")]
-        if self.target and self.kept is False and self.result != "{}":
-            steps.append(Text(f"{self.target} = {self.result.format(self.name)}"))
-        elif self.kept:
-            plan.expressions[id(self.site.call)] = self.result.format(self.name)
-        return steps
+def follow_up(episode: Episode, gradients: str, plan: Plan) -> list[Text]:
+    """The step in the caller, and what the call's statement still has to do."""
+    clips = [f"{gradients} = {clip_text(c, episode.step).format(gradients)}" for c in episode.clips]
+    plan.needs |= {"ops"} if clips else set()
+    steps = [*map(Text, clips), Text(f"{episode.place}({gradients})")]
+    if episode.target and episode.kept is False and episode.result != "{}":
+        steps.append(Text(f"{episode.target} = {episode.result.format(episode.name)}"))
+    elif episode.kept:
+        plan.expressions[id(episode.site.call)] = episode.result.format(episode.name)
+    return steps
 
 
 def clip_text(clip: Event, step: Event) -> str:

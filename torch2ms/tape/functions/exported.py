@@ -11,7 +11,7 @@ from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.forms.interface import NOT_RETURNED
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 # what uses gradients where it stands; unlike what the ledger lets load them, a step with a closure is among them
 USES = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "scaler_update",

@@ -10,7 +10,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.closures import closure_of, plan_step
 from torch2ms.tape.functions.exported import Export
 from torch2ms.tape.functions.summary import Lifting
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan, Text
 
 

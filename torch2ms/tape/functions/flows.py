@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.sites import Site
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import LEFT_OVER, Owner, State
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import LEFT_OVER, Event, Owner, State
 
 ROUNDS = 4  # what is known spreads over as many calls
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.sites import Unseen, overriding
-from torch2ms.tape.functions.handing import Handed, Handing, handed_of, handing_at
+from torch2ms.tape.functions.handing import handed_of, handing_at
 from torch2ms.tape.functions.summary import Lifting
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event, Handed, Handing
 
 
 def hand_on_versions(

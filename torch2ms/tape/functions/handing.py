@@ -8,7 +8,6 @@ the order in which it happened before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -23,9 +22,8 @@ from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import always, following
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.functions.words import Words, pure, taken_out
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.model import ENTRY, Event, Handed, Handing, Owner
 
 # what is asked of a tensor without a call
 TENSORS = frozenset(
@@ -33,52 +31,11 @@ TENSORS = frozenset(
 )
 
 
-@dataclass(eq=False)
-class Handed:
-    """A parameter whose graph callers made, and the optimizers that use its gradients.
-
-    `clears`: what was in the gradients before does not matter; `leaves`: they are not empty afterwards.
-    """
-
-    info: FunctionInfo
-    backward: Event
-    root: str
-    playback: str
-    owners: list[Owner]
-    clears: bool
-    leaves: bool
-    called: bool = True  # a caller is seen
-
-
 def steps_always(handed: Handed, events: list[Event]) -> bool:
     """Every call takes its steps: nothing is left for the next one but what callers, who are not seen, clear."""
     after = following(handed.backward.stmt)
     taken = ({id(e.stmt) for e in events if e.kind in STEPS and e.place == o.place} for o in handed.owners)
     return all(always(after, steps) for steps in taken if steps)
-
-
-@dataclass(eq=False)
-class Handing:
-    """One call that hands a loss on: `argument` is the loss, `weights` the parameters to differentiate."""
-
-    handed: Handed
-    call: cst.Call
-    argument: cst.Arg
-    optimizers: list[cst.BaseExpression | str]  # of the caller, in the order of the callee's owners
-    places: frozenset[str] = frozenset()
-    owns: dict[str, frozenset[str] | None] = field(default_factory=dict)
-
-    def weights(self) -> tuple[str, list[cst.CSTNode]]:
-        """The weights as a template, and the expressions that fill it."""
-        parts: list[str] = []
-        nodes: list[cst.CSTNode] = []
-        for optimizer in self.optimizers:
-            if isinstance(optimizer, str):
-                parts.append(f"{optimizer}.parameters")
-            else:
-                parts.append(f"{{{len(nodes)}}}.parameters")
-                nodes.append(optimizer)
-        return " + ".join(parts), nodes
 
 
 def handed_of(info: FunctionInfo, events: list[Event], taken: set[str], stored: Sequence[Owner] = ()) -> Handed | None:

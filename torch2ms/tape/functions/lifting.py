@@ -45,10 +45,9 @@ from torch2ms.tape.functions.taking import clips, events_of, fed, taken_of, taki
 from torch2ms.tape.functions.thawed import thawed
 from torch2ms.tape.functions.valued import spread_valued
 from torch2ms.tape.functions.within import reachable
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.events import find
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import ENTRY, Event, Owner
 from torch2ms.tape.uses.frozen_first import frozen_first
 from torch2ms.tape.uses.own_memory import through_name
 

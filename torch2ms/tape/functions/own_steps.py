@@ -7,10 +7,10 @@ from dataclasses import replace
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.values import Value
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Ledger, Owner, State
+from torch2ms.tape.ledger.ledger import Ledger
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import Event, Owner, State
 
 
 def own_step(scope: Scope, module: ModuleInfo) -> bool:

@@ -15,8 +15,8 @@ from torch2ms.analysis.program.sites import Site, Unseen, overriding
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, gathered
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Read
+from torch2ms.tape.model import Event
 
 NAMELESS = {cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom}  # statements that mention no function
 Everything = Callable[[Scope, ModuleInfo], list[Event]]

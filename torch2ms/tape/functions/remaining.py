@@ -19,8 +19,8 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.functions.spills import Callees, Spills, reached
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import LOADS, STEPS
+from torch2ms.tape.model import Event
 
 
 def remaining(project: Project, callee: Callees, events: dict[int, list[Event]], spills: Spills) -> dict[int, str]:

@@ -14,8 +14,8 @@ from torch2ms.analysis.program.sites import resolved
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event
 
 ENABLING = ("enable_grad", "set_grad_enabled")
 

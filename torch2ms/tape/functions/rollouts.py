@@ -20,9 +20,9 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.stashes import Stash, emptied_by, examine, graph_places, read_in, related, used_among
-from torch2ms.tape.functions.episodes import CLIPS, Episode, clip_limit, clip_text
+from torch2ms.tape.functions.episodes import CLIPS, clip_limit, clip_text
 from torch2ms.tape.functions.summary import Lifting
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Episode, Event
 
 MOST_CALLS = 200  # followed from what fills a list up to the caller
 QUIET = {"print", "len", "float", "int", "str", "format", "item", "append", "round"}

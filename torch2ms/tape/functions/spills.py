@@ -14,8 +14,8 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value, joined_deps
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.model import Event
 
 KIND = "spill"
 NETWORKS = ("module", "object", "lossfn")

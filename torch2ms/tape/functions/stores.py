@@ -26,10 +26,9 @@ from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.unmet import unmet
 from torch2ms.tape.functions.within import by_attribute, own_module, reachable
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import ENTRY, LEFT_OVER, Event, Owner
 
 ROUNDS = 5  # of callers that are asked whether they call once
 OUT_OF_SIGHT = "<optimizer>"  # its place in a scope that only calls those that have it

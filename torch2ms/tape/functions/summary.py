@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.sites import Site
 from torch2ms.tape.forward.stashes import Stash
-from torch2ms.tape.functions.closures import Closure
-from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import Export
-from torch2ms.tape.functions.handing import Handed, Handing
 from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import Stores
-from torch2ms.tape.functions.taking import Taken, Taking
 from torch2ms.tape.ledger.records import Read
+from torch2ms.tape.model import Closure, Episode, Handed, Handing, Taken, Taking
 
 
 @dataclass(eq=False)

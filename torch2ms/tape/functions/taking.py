@@ -6,8 +6,6 @@ clips returns what it made of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo
@@ -20,49 +18,16 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.handing import moved
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.pairs import clause_of
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import ENTRY, Event, Owner, Taken, Taking
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.gradients import inside_loop
-from torch2ms.tape.uses.loops import asks as asks_each
+from torch2ms.tape.uses.loops import asks_of_each
 from torch2ms.tape.uses.own_memory import by_index, kept_apart
 
 FILLS = ("backward", "handed", "gradcall", "step_closure")
-
-
-@dataclass(eq=False)
-class Taken:
-    """What a function does with gradients that its callers took. `gives`: it changes them, and returns them."""
-
-    info: FunctionInfo
-    owners: list[Owner]
-    variables: dict[str, str]  # place of an owner -> the parameter that brings its gradients
-    gives: bool
-    clears: bool
-    returns: list[Stmt]  # the return statements that hand out something already
-    clears_if: str = ""  # the parameter that says whether it clears them
-    asks: bool = False  # it asks which parameters have a gradient, and the answers show
-    clips: bool = False  # it does nothing else than to clip them: their order plays no part
-    loads: list[Event] = field(default_factory=list)
-    steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it, and take nothing back
-
-    @property
-    def each(self) -> bool:
-        """It asks of each parameter whether it has a gradient."""
-        return not self.gives and all(e.kind == "grad_loop" and asks_each(e) for e in self.loads)
-
-
-@dataclass(eq=False)
-class Taking:
-    """One call of such a function, in the caller's words: the place and value behind each owner."""
-
-    taken: Taken
-    call: cst.Call
-    clears: bool
-    places: list[tuple[str, Value]] = field(default_factory=list)
 
 
 def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken | None:
@@ -352,7 +317,7 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> Non
     order = _own_order(event, owner)
     gradients = f"[grad_of[param] for param in {order}]" if order else owner.variable
     table = f"grad_of = dict(zip({weights_of(owner)}, {owner.variable}))"
-    if empty and taking.taken.each:
+    if empty and asks_of_each(taking.taken):
         order = order or weights_of(owner)
         gradients = f"[grad_of.get(param) for param in {order}]"
         table = f"grad_of = {{}} if {owner.variable} is None else dict(zip({weights_of(owner)}, {owner.variable}))"

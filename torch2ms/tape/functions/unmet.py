@@ -18,11 +18,10 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.functions.reach import Known, Reach
 from torch2ms.tape.functions.within import by_attribute, reachable
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
+from torch2ms.tape.model import ENTRY, Event, Owner
 
 USES = (*LOADS, "handed", "gradcall", "step_closure", "fill", "spill")
 

@@ -6,17 +6,12 @@ nobody has its gradients.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
-from torch2ms.tape.ledger.event import Event
-
-if TYPE_CHECKING:
-    from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 STEPS = ("step", "scaler_step", "unscale", "scaler_update")
 

@@ -14,9 +14,10 @@ from torch2ms.analysis.program.sources import feeding
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner
+from torch2ms.tape.ledger.ledger import Ledger
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import ENTRY, Owner
 
 CONTAINERS = ("list", "tuple", "dict")
 CALLERS = 2  # callers of callers that are asked

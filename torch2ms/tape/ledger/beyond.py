@@ -11,9 +11,8 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import PART, PICKED, Value, overlaps
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, relation
+from torch2ms.tape.model import Event, Owner
 
 WEIGHTED = re.compile(
     r"Linear|Conv|Norm|Embedding|RNN|LSTM|GRU|Transformer|Attention|PReLU|Sequential|Module(List|Dict)"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
 from torch2ms.analysis.values import PICKED, Value, any_overlap
-
-if TYPE_CHECKING:
-    from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 
 SINGLE = ("module_param", "parameter")  # the names of values that are one parameter of a network
 AROUND = ("backward", "step", "scaler_step", "gradcall", "handed")

@@ -22,10 +22,10 @@ from torch2ms.tape.ledger.clears import (
     some_layers,
     zeroed_between,
 )
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.layer_loops import over_layers
 from torch2ms.tape.ledger.lists import list_of, made_of
 from torch2ms.tape.ledger.pairs import kept_under, paired
+from torch2ms.tape.model import Event
 
 OVER = ("grad_loop", "clear", "fill", "clip_norm", "clip_value")  # they may go over a list of parameters
 BACKWARDS = {"torch.autograd.backward"}

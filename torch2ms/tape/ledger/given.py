@@ -17,8 +17,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 TOUCHES = re.compile(r"(?:^|_)(?:grads?|gradients?|reduce|synchroni[sz]e)(?:_|$)")
 BACKWARD = re.compile(r"(?:^|_)(?:backward|backprop(?:agate)?)(?:_|$)", re.IGNORECASE)

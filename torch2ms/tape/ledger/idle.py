@@ -12,8 +12,8 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan
 
 _GRADIENTS = re.compile(r"backward|\bgrad\b|autograd")

@@ -6,160 +6,18 @@ of this iteration or carried over from an earlier one, and whether it may be emp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import any_nested, any_overlap
 from torch2ms.tape.ledger.absent import asks
 from torch2ms.tape.ledger.clears import for_some
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import LEFT_OVER, Event, Owner, State
 
 TURNS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.Lambda)  # what is in them runs again and again
-ENTRY = -1  # the event that stands for whatever callers left behind
-
-
-@dataclass(frozen=True)
-class State:
-    """What an owner's gradients may hold: (event number, carried) pairs, and whether they may be empty.
-
-    `parted` are the clears since that emptied the gradients of some of its parameters; `swapped`: they are those of a
-    network that the name no longer stands for; `filled`: they are not empty where each loop before runs at least once.
-    """
-
-    held: frozenset[tuple[int, bool]] = frozenset()
-    empty: bool = True
-    parted: frozenset[int] = frozenset()
-    swapped: bool = False
-    filled: bool = False
-
-    def __or__(self, other: State) -> State:
-        held, parted = self.held | other.held, self.parted | other.parted
-        filled = self.some and other.some
-        return State(held, self.empty or other.empty, parted, self.swapped or other.swapped, filled)
-
-    def carried(self) -> State:
-        return replace(self, held=frozenset((e, True) for e, _ in self.held))
-
-    @property
-    def fresh(self) -> bool:
-        return not self.held
-
-    @property
-    def some(self) -> bool:
-        return self.filled or not self.empty
-
-
-LEFT_OVER = State(frozenset({(ENTRY, True)}), True)  # whatever other calls left behind, perhaps nothing
-
-
-@dataclass(eq=False)
-class Owner:
-    """Someone whose gradients are loaded. `owns` are the places whose parameters it holds, None where not seen."""
-
-    kind: str  # optimizer, module, leaf
-    place: str
-    owns: frozenset[str] | None
-    before: dict[int, State] = field(default_factory=dict)  # state before each event, by event number
-    exit: State = State()
-    assumed: set[str] = field(default_factory=set)
-    variable: str = "grads"  # the name that holds its gradients in the output
-    accumulating: bool = False
-    plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
-    ordered: bool = False  # an optimizer that was made of the parameters of one module, in their order
-    initial: bool = False  # its gradient may be looked at while there is none
-    left: bool = False  # a leaf's name was bound to another tensor, or the scope ended, and it held a gradient
-    inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
-    unmade: bool = False  # an optimizer that is made after gradients of its parameters were taken
-    weights: str = ""  # how its parameters are written, where that is not how its kind has it
-    starred: bool = False  # a leaf that is a list of tensors, which are differentiated one by one
-    parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
-    stored: bool = False  # its gradients live in an attribute of the optimizer, from one call to the next
-    entry: State = LEFT_OVER  # ... and hold this when the scope is entered
-    made: frozenset[int] = frozenset()  # ... ids of statements that make the optimizer
-    group: tuple[str, int, str] = ("", 0, "")  # ... one of those that may be the same
-    bound: dict[int, bool] = field(default_factory=dict)  # statements that bind its networks, see `renewed.bindings`
-    emptied: set[int] = field(default_factory=set)  # ... those that bind new ones while the former had gradients
-    in_turn: frozenset[str] = frozenset()  # ... parameters of the scope that stand for its modules, one by one
-    absent: frozenset[int] = frozenset()  # ids of questions ahead of backward calls whether it is None, see `absent`
-    looked_at: bool = False  # ... it may be None, and its gradients are looked at without asking
-    stem: str = ""  # ... what names that are made from its variable begin with
-
-    @property
-    def base(self) -> str:
-        """The name of its gradients, without the object that has them."""
-        return self.stem or self.variable
-
-    def takes(self, deps: frozenset[str]) -> bool:
-        """Whether a backward through a root that is varied with `deps` stores into this owner."""
-        real = frozenset(d for d in deps if not d.startswith("@"))
-        if self.owns is None or not real:
-            return True
-        return any_overlap(self.owns, real)
-
-    def filled_by(self, event: Event) -> bool:
-        """Whether a loop that fills gradients runs over the parameters of this owner, in its order."""
-        filled = event.value.deps or {event.place}
-        return self.owns is not None and len(self.owns) == 1 and self.owns == filled
-
-    def cleared_by(self, event: Event, alone: bool) -> bool:
-        """Whether a clear empties this owner; a relation that is not seen is assumed where the names speak for it."""
-        if event.place == self.place:
-            return True
-        if event.value.kind == "object" and self.place.startswith(f"{event.place}."):
-            self.assumed.add(f"`{event.place}.zero_grad` clears the gradients of `{self.place}`")
-            return True
-        cleared = emptied(event)
-        if self.owns is not None and cleared is not None:
-            if self.met(event):
-                return True
-            if not any(c.startswith("^") for c in self.owns):
-                return False
-        if not alone and self.kind == event.value.kind == "optimizer":
-            return False  # `q1_optimizer` and `q2_optimizer` are two
-        if alone or token(event.place) == token(self.place):
-            self.assumed.add(f"`{event.place}` holds the parameters of `{self.place}`")
-            return True
-        return False
-
-    def cleared_in_part(self, events: Sequence[Event]) -> bool:
-        """Clears, one after the other, that leave gradients of some of its parameters."""
-        sets = [emptied(event) for event in events]
-        if self.owns is None or any(e.place == self.place for e in events) or None in sets:
-            return False
-        places = frozenset[str]().union(*(s for s in sets if s is not None))
-        all_of_them = all(any(o == c or o.startswith(f"{c}.") for c in places) for o in self.owns)
-        covered = all_of_them and not any(e.partial for e in events)
-        return not covered and any(self.met(event) for event in events)
-
-    def met(self, event: Event) -> bool:
-        """Whether a clear drops gradients of some of its parameters."""
-        shared = any_nested if event.value.kind == "optimizer" else any_overlap
-        return shared(emptied(event) or frozenset(), self.owns or frozenset())
-
-
-def emptied(event: Event) -> frozenset[str] | None:
-    """The places whose gradients a clear drops, None where they are not seen."""
-    value = event.value
-    if value.deps and (value.kind in ("params", "named_params", "list", "param") or value.name == "module_param"):
-        return value.deps  # of a layer what it is of its network, whatever a loop calls the layer
-    if value.kind == "module" and (value.owns or value.items):
-        return value.own  # with the modules that it was built around
-    if value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
-        return frozenset({event.place}) if event.place else value.deps or None
-    return value.owns if value.kind == "optimizer" else None
-
-
-_WORDS = re.compile(r"self|optimi[sz]ers?|optim|opt|models?|networks?|nets?|[._]", re.I)
-
-
-def token(place: str) -> str:
-    """What tells a place from others beside the usual words: `D` of `optimizer_D` and of `self.netD`."""
-    return _WORDS.sub("", place).lower()
 
 
 class Ledger:

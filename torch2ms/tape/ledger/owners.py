@@ -13,9 +13,8 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, to_clip
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, PICKED, any_nested, any_overlap, overlaps, replace
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner, token
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
+from torch2ms.tape.model import Event, Owner, token
 
 CLIPS = ("clip_norm", "clip_value")
 

@@ -13,8 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 PEERS = "its loss is made with another network of the container too, whose gradients are not cleared before its turn"
 

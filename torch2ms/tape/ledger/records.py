@@ -15,11 +15,11 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.absent import mark_absent
 from torch2ms.tape.ledger.clears import SOME, zeroes
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
+from torch2ms.tape.ledger.ledger import Ledger
 from torch2ms.tape.ledger.peers import refuse_peers
 from torch2ms.tape.ledger.renewed import OTHER, bindings
 from torch2ms.tape.ledger.several import Several
+from torch2ms.tape.model import ENTRY, Event, Owner, State
 
 LEFT_OUT = "its inputs leave out some of what `{}` has, whose gradients stay as they are"
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")

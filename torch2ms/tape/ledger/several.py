@@ -11,8 +11,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.values import Value
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 SAME = "two names here may mean the same object of a list"
 LEFT = "one object of a list after the other is trained here, and its gradients are not cleared before"

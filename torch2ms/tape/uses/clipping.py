@@ -15,9 +15,8 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, kinship, relation
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 

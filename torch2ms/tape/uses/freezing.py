@@ -8,10 +8,9 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
+from torch2ms.tape.model import ENTRY, Event, Owner
 from torch2ms.tape.uses.toggles import (
     NOBODY_KNOWS,
     Toggle,

@@ -11,8 +11,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.values import overlaps
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.model import Owner
 from torch2ms.tape.project import called_as, callers
 from torch2ms.tape.uses.late_thaws import Order, of_something, order_of
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, left_by, put_back

@@ -14,10 +14,9 @@ from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.asked import ASKED, GIVEN, hands_on
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, kinship
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted

@@ -17,10 +17,9 @@ from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.tape.ledger.clears import zeroes
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event, Owner
 
 SHOWN = {"detach", "view", "reshape", "flatten", "squeeze"}  # methods that show the same memory
 CONTAINERS = {"append", "add", "insert", "extend"}

@@ -9,7 +9,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.model import Event
 from torch2ms.tape.plan import Plan
 
 

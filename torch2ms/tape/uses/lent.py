@@ -9,9 +9,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.model import Event, Owner
 
 WRITING = ("clip_norm", "clip_value")
 

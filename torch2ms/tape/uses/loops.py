@@ -20,10 +20,9 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.clears import SOME, for_some
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import kinship
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, paired
+from torch2ms.tape.model import Event, Owner, Taken
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.layer_loops import plan_layers
@@ -407,6 +406,11 @@ def asks(event: Event) -> bool:
     if any(isinstance(n, COMPREHENSIONS) for n in event.stmt.nodes):
         nodes += event.stmt.nodes
     return any(_asked(found, "") is not None for n in nodes for found in descend(n))
+
+
+def asks_of_each(taken: Taken) -> bool:
+    """The function asks of each parameter whether it has a gradient."""
+    return not taken.gives and all(e.kind == "grad_loop" and asks(e) for e in taken.loads)
 
 
 def _asked(node: cst.CSTNode, param: str) -> cst.BaseCompOp | None:

@@ -11,9 +11,8 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import emptied
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.model import Event, emptied
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.uses.resets import leaves_zeros
 

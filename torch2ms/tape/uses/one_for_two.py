@@ -14,10 +14,9 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.uses.kept import changes, empties, keeps, parts, shown
 
 WHY = "what it stores is the gradient of `{}` as well, which is used after one of the two has changed"

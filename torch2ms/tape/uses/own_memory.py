@@ -13,7 +13,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Owner
 from torch2ms.tape.plan import Plan, Text
 
 # they show the memory of what they are called on, or give back what is of that type already

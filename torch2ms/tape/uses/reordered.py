@@ -11,8 +11,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 
 SAID = re.compile(r"\.(reverse|sort|pop|insert|remove)\(|\bshuffle\(")
 CHANGING = ("reverse", "sort", "pop", "insert", "remove")

@@ -11,10 +11,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.ledger.renewed import starts
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Item, Plan, Text
 from torch2ms.tape.refusals import refuse
 

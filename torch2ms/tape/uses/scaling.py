@@ -20,8 +20,7 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan, Text
 
 KINDS = ("unscale", "scaler_step", "scaler_update")

@@ -25,10 +25,9 @@ from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.lifting import all_events
 from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.ledger.clears import SOME
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.model import ENTRY, Event, Owner
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.uses.freezing import thaws
 from torch2ms.tape.uses.frozen_outside import frozen_outside

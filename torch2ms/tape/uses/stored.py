@@ -11,12 +11,11 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.stores import Stores
 from torch2ms.tape.ledger.absent import perhaps_none
-from torch2ms.tape.ledger.event import Event
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Plan, Text
-from torch2ms.tape.uses.loops import asks
+from torch2ms.tape.uses.loops import asks, asks_of_each
 
 GUARDED = ("step", "clip_norm", "clip_value")  # what torch passes over where there are no gradients
 
@@ -26,7 +25,7 @@ def unguarded(event: Event, owner: Owner) -> str:
     alone = isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node
     named = event.kind == "clip_norm" and _named(event)
     asked = owner.stored and event.kind in ("grad_loop", "leaf_grad") and (asks(event) or _raises(event))
-    asked = asked or owner.stored and event.taking is not None and event.taking.taken.each
+    asked = asked or owner.stored and event.taking is not None and asks_of_each(event.taking.taken)
     if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or named or asked or event.lifted:
         return ""
     return f"the gradients of `{owner.place}` are there only where a condition held"
