@@ -110,7 +110,9 @@ class _Compiled(Compilable):
         else:
             above.append(Function(name, params, body, decorator))
         self.around.together(self.arguments)
-        plan.contexts |= {key: [] for key in gone | self.ones()}
+        ones = self.ones()
+        plan.contexts |= {key: [] for key in gone | ones.keys()}
+        writer.implied |= {name for stmt in ones.values() for name in stmt.defs}
         self.around.gone |= gone
         plan.smooth |= self.smooth
         given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs

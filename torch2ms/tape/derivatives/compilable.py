@@ -183,7 +183,7 @@ class Compilable(Way):
         named, event = self.named_elsewhere(stmt, gone) | kept, self.event
         if not named or stmt.block is not event.stmt.block:
             return named
-        own = gone | self.ones() | {id(stmt), id(event.stmt)}
+        own = gone | self.ones().keys() | {id(stmt), id(event.stmt)}
         region = [s for s in stmt.block.stmts if id(s) in own]
         live = liveness.read_after(stmt.block, region, stmt.block.stmts.index(stmt))
         given = {id(n) for c in event.cotangents if c is not None and not all_ones(c, self.scope) for n in descend(c)}
@@ -213,13 +213,13 @@ class Compilable(Way):
         cotangents = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents)
         return "" if cotangents or any(name in {root(u) for u in s.all_uses} for s in inside) else name
 
-    def ones(self) -> set[int]:
-        """Statements that only make a cotangent of ones, which MindSpore takes by itself."""
-        found: set[int] = set()
+    def ones(self) -> dict[int, Stmt]:
+        """Statements that only make a cotangent of ones, which MindSpore takes by itself, by their ids."""
+        found: dict[int, Stmt] = {}
         names = {c.value for c in self.event.cotangents if isinstance(c, cst.Name) and all_ones(c, self.scope)}
         for stmt in self.scope.body.walk():
             if stmt.defs and stmt.defs <= names and not self.named_elsewhere(stmt, set()):
-                found.add(id(stmt))
+                found[id(stmt)] = stmt
         return found
 
     @property

@@ -172,6 +172,7 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
         changing |= {d for d in loop.all_defs if "." not in d}
     changing -= {n for n in writer.unbound(stmts, used) if loop is None or not carried(n, stmts)}
     declared = writer.declared()
+    changing -= writer.implied
     grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
     changing -= grown
     changing -= {n for n in used if n in changing and loop is not None and _only_called(n, stmts, loop, writer)}
