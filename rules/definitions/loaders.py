@@ -153,10 +153,12 @@ class CollatedLoader:
 
 
 class Loader(CollatedLoader):
-    """A loader with PyTorch's arguments."""
+    """A loader with PyTorch's arguments; those about workers and memory mean nothing here."""
 
-    def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, num_workers=0, collate_fn=None,
-                 drop_last=False):
+    def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, batch_sampler=None, num_workers=0,
+                 collate_fn=None, pin_memory=False, drop_last=False, *others, **named):
+        if batch_sampler is not None:
+            raise TypeError("Loader takes no batch_sampler")
         order = {"shuffle": bool(shuffle)} if sampler is None else {"sampler": sampler}
         super().__init__(dataset, batch_size, collate_fn or default_collate, drop_last, **order)
         self.dataset, self.batch_size, self.sampler = dataset, batch_size, sampler

@@ -221,7 +221,14 @@ def _loop(stmt: Stmt, ev: Evaluator, start_turn: Callable[[], object]) -> None:
 
 def _if(stmt: Stmt, node: cst.If, ev: Evaluator) -> None:
     ev.ev(node.test)
-    _branches(stmt.blocks, ev, complete=len(stmt.blocks) == 2, known=narrowed(node.test, ev))
+    left = _left_by(stmt)
+    _branches(stmt.blocks, ev, complete=len(stmt.blocks) == 2, known=narrowed(node.test, ev), left=left)
+
+
+def _left_by(branching: Stmt) -> tuple[type, ...]:
+    """Statements that end the function, where they stand last in a branch: no `try` around catches them."""
+    caught = any(type(a.node) is cst.Try or type(a.node) is cst.TryStar for a in branching.ancestors())
+    return (cst.Return,) if caught else (cst.Return, cst.Raise)
 
 
 def _try(stmt: Stmt, node: cst.Try | cst.TryStar, ev: Evaluator) -> None:
@@ -239,7 +246,7 @@ def _match(stmt: Stmt, node: cst.Match, ev: Evaluator) -> None:
                 ev.ev(part.cls if isinstance(part, cst.MatchClass) else part.value)
         if case.guard is not None:
             ev.ev(case.guard)
-    _branches(stmt.blocks, ev, complete=False)
+    _branches(stmt.blocks, ev, complete=False, left=_left_by(stmt))
 
 
 def _with(stmt: Stmt, node: cst.With, ev: Evaluator) -> None:
@@ -250,8 +257,17 @@ def _with(stmt: Stmt, node: cst.With, ev: Evaluator) -> None:
     block(stmt.blocks[0], ev)
 
 
-def _branches(blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None) -> None:
-    """Run blocks of which one is taken, or none unless they are `complete`; `known` holds in the first."""
+def _branches(
+    blocks: list[Block],
+    ev: Evaluator,
+    complete: bool,
+    known: dict[str, Value] | None = None,
+    left: tuple[type, ...] = (),
+) -> None:
+    """Run blocks of which one is taken, or none unless they are `complete`; `known` holds in the first.
+
+    What stands behind them never sees what a block did that ends in one of the statements by which it is `left`.
+    """
     results: list[Changes] = [] if complete else [{}]
     for branch in blocks:
         ev.env.push()
@@ -263,8 +279,9 @@ def _branches(blocks: list[Block], ev: Evaluator, complete: bool, known: dict[st
         for place, value in inside.items():
             if changes.get(place) is value:
                 del changes[place]
-        results.append(changes)
-    ev.env.merge(results)
+        if not branch.stmts or type(branch.stmts[-1].node) not in left:
+            results.append(changes)
+    ev.env.merge(results or [{}])
 
 
 _BY_TYPE: dict[type, Callable[[Stmt, Any, Evaluator], None]] = {
