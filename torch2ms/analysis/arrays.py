@@ -16,6 +16,9 @@ _OWN_NAMES = {"bool_": "bool", "bool": "bool", "float": "float64", "int": "int64
 _WIDE = {"float32": "float64", "complex64": "complex128"}  # what NumPy makes of numbers that torch takes for the other
 _NUMPY_FUNCTIONS = set("sqrt exp log log2 log10 log1p expm1 abs absolute power sin cos tan tanh floor ceil sign "
                        "maximum minimum square add subtract multiply divide".split())  # fmt: skip
+# of a torch tensor these give one as well, whatever stands beside it
+_GIVEN_BACK = set("arccos arccosh arcsin arcsinh arctan arctanh argpartition argsort around cbrt clip cosh cumprod cumsum "
+                  "exp2 isfinite isinf isnan negative reciprocal rint round sinh trunc".split())  # fmt: skip
 _NUMPY_DRAWS = {"uniform": 2, "normal": 2, "random": 0, "rand": 0, "randn": 0, "random_sample": 0}  # Python's own
 _NUMPY_NUMBERS = {
     "argmax": 1,
@@ -72,6 +75,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
     if method and name == "astype" and node.args:
         return Value("numpy", rank=None, dtype=_named(node.args[0].value))
     if not method and name in _NUMPY_FUNCTIONS and any(v.kind == "tensor" and not v.likely for v in values):
+        return Value("tensor")
+    if not method and name in _GIVEN_BACK and values and values[0].kind == "tensor" and not values[0].likely:
         return Value("tensor")
     if not method and values and name in _NUMPY_FUNCTIONS:
         numbers = [0 if value.kind in ("int", "float", "bool") else value.rank for value in values]
