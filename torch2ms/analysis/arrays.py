@@ -17,8 +17,8 @@ _WIDE = {"float32": "float64", "complex64": "complex128"}  # what NumPy makes of
 _NUMPY_FUNCTIONS = set("sqrt exp log log2 log10 log1p expm1 abs absolute power sin cos tan tanh floor ceil sign "
                        "maximum minimum square add subtract multiply divide".split())  # fmt: skip
 # of a torch tensor these give one as well, whatever stands beside it
-_GIVEN_BACK = set("arccos arccosh arcsin arcsinh arctan arctanh argpartition argsort around cbrt clip cosh cumprod cumsum "
-                  "exp2 isfinite isinf isnan negative reciprocal rint round sinh trunc".split())  # fmt: skip
+_GIVEN_BACK = set("arccos arccosh arcsin arcsinh arctan arctanh argpartition argsort around cbrt clip cosh cumprod "
+                  "cumsum exp2 isfinite isinf isnan negative reciprocal rint round sinh trunc".split())  # fmt: skip
 _NUMPY_DRAWS = {"uniform": 2, "normal": 2, "random": 0, "rand": 0, "randn": 0, "random_sample": 0}  # Python's own
 _NUMPY_NUMBERS = {
     "argmax": 1,

@@ -25,7 +25,7 @@ class Writer:
         self.plan = plan
         self.project = project
         self.gone: set[int] = set()  # statements that are dropped
-        self.implied: set[str] = set()  # names of ones that a gradient is multiplied with: nobody makes or is given them
+        self.implied: set[str] = set()  # names of ones that a gradient is multiplied with: nobody is given them
         self.names: set[str] = set()  # that are taken beside those which the module binds
 
     def fresh(self, base: str) -> str:
