@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
@@ -149,8 +151,12 @@ def received(call: cst.Call, name: str) -> cst.BaseSmallStatement | None:
         return None
     if not dotted(given[target.removesuffix("[0]")]):
         return None
+    taken = _part(source, given)
+    if "obj" not in source:  # tensors that are received are others, without a gradient
+        taken = f"({taken})" if not re.fullmatch(r"[\w.\[\]()]+", taken) else taken
+        taken += ".detach().clone()" if target.endswith("[0]") else ".detach()"
     form = "{} = {}" if target.endswith("[0]") else "{}.copy_({})"
-    made = cst.parse_statement(form.format(_part(target, given), _part(source, given)))
+    made = cst.parse_statement(form.format(_part(target, given), taken))
     return cst.ensure_type(made, cst.SimpleStatementLine).body[0]
 
 
