@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.api.signature import UNKNOWN, BindError, Bound, bind
+from torch2ms.api.signature import UNKNOWN, BindError, Binding, bind
 from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.translation import Translation
 
@@ -39,7 +39,7 @@ def as_made(original: cst.Attribute, name: str, work: Translation) -> cst.BaseEx
     return None
 
 
-def _kept(layer: str, attr: str, binding: Bound) -> object:
+def _kept(layer: str, attr: str, binding: Binding) -> object:
     """What torch makes of an argument: a stride left out is the size of the kernel, a number one for each side."""
     value = binding.value(attr)
     if attr == "stride" and value is None and not layer.startswith("LPPool"):

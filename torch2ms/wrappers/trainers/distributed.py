@@ -59,9 +59,9 @@ def started(call: cst.Call, module: ModuleInfo) -> bool:
     """The module itself starts the processes above this statement of its own, and does not end them between."""
     running = False
     for line in module.tree.body:
+        if any(n is call for n in descend(line)):
+            return running and not isinstance(line, (cst.FunctionDef, cst.ClassDef))
         small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-        if small is not None and any(n is call for n in descend(small)):
-            return running
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
             name = name_of(small.value, module)
             running = name == "init_process_group" or running and name != "destroy_process_group"
