@@ -74,7 +74,9 @@ def ldl_solve(packed, pivots, b):
     def solution(matrix, places, right):
         return (linalg.get_lapack_funcs("sytrs", (matrix,))(matrix, places, right, lower=1)[0],)
 
-    return each_matrix(solution, packed, pivots, b)[0]
+    batch = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
+    packed, b = (ops.broadcast_to(a, batch + a.shape[-2:]) for a in (packed, b))
+    return each_matrix(solution, packed, ops.broadcast_to(pivots, batch + pivots.shape[-1:]), b)[0]
 
 
 def leading_svd(x, count=None, centred=False):

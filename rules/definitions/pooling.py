@@ -48,7 +48,10 @@ class AdaptiveMaxPool3d(nn.Cell):
         self.return_indices = return_indices
 
     def construct(self, x):
-        found = ops.adaptive_max_pool3d(x, self.output_size, self.return_indices)
+        sizes = self.output_size
+        if isinstance(sizes, tuple):
+            sizes = tuple(given or own for given, own in zip(sizes, x.shape[-3:]))
+        found = ops.adaptive_max_pool3d(x, sizes, self.return_indices)
         return long_places(found) if self.return_indices else found
 
 

@@ -75,6 +75,15 @@ def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
     return ops.cumsum((y[..., 1:] + y[..., :-1]) / 2 * dx, -1).swapaxes(dim, -1)
 
 
+def trapezoid(y, x=None, dx=1, dim=-1):
+    """MindSpore's counts in float32, whatever it is given."""
+    y = ops.movedim(y, dim, -1)
+    if x is not None:
+        x = x if x.ndim == 1 else ops.movedim(x, dim, -1)
+        dx = x[..., 1:] - x[..., :-1]
+    return ((y[..., 1:] + y[..., :-1]) / 2 * dx).sum(-1)
+
+
 def aminmax(x, dim=None, keepdim=False):
     """The smallest and the largest elements; NaN where there is one."""
     found = ops.amin(x, dim, keepdim), ops.amax(x, dim, keepdim)

@@ -80,7 +80,7 @@ def scattered(x, places, src, reduce, include_self):
         return total / count if x.is_floating_point() else ops.floor_divide(total, count)
     if reduce == "prod":
         kept = x if include_self else ops.where(count > 0, ops.ones_like(x), x)
-        return scattered_product(kept, places, src)
+        return (scattered_product if x.is_floating_point() else ops.tensor_scatter_mul)(kept, places, src)
     return extreme(x, places, src, count, reduce, include_self)
 
 

@@ -257,6 +257,8 @@ class MethodCalls:
         project = self.work.project
         if name == "named_parameters" and not original.args and id(original) in self.where.handed:
             return enumerated("parameters", original, updated, self.work, self.where)
+        if name in ("named_parameters", "buffers", "named_buffers") and bare(receiver) and not original.args:
+            return enumerated(name, original, updated, self.work, self.where)
         if name == "named_parameters" and not original.args and not project.keeps_state and not project.renames:
             why = "no layer of the project keeps statistics or renames weights"
             self.work.tell("T2M505", "Module.named_parameters", why)

@@ -28,9 +28,10 @@ _IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)",
 _RENAMED = r"""["'][\w.]*(?:\brunning_(?:mean|var)|(?:bn|norm|emb)\w*\.(?:weight|bias))["']"""  # by MindSpore's layers
 TORCH_KEYS = re.compile(rf"{_RENAMED}\s+(?:not\s+)?in\b|(?:ends|starts)with\(\s*\(?\s*{_RENAMED}"
                         r"""|\[["'][\w.]+\.running_(?:mean|var)["']\]""")  # fmt: skip
-NAMED_KEYS = re.compile(r"""\b(?:list|sorted|len|set|tuple|print)\(\s*[\w.\[\]]+\.state_dict\(\)(?:\.keys\(\))?\s*\)"""
-                        r"""|["']\s+(?:not\s+)?in\s+[\w.\[\]]+\.state_dict\(\)|\.state_dict\(\)\[["']"""
-                        r"""|for\s+\w+(?:,\s*\w+)?\s+in\s+[\w.]+\.state_dict\(\)(?:\.\w+\(\))?:\s*print\("""
+NAMED_KEYS = re.compile(r"""\b(?:list|sorted|len|set|tuple|print)\(\s*[\w.\[\]]+\.state_dict\([^()]*\)"""
+                        r"""(?:\.keys\(\))?\s*\)"""
+                        r"""|["']\s+(?:not\s+)?in\s+[\w.\[\]]+\.state_dict\([^()]*\)|\.state_dict\([^()]*\)\[["']"""
+                        r"""|for\s+\w+(?:,\s*\w+)?\s+in\s+[\w.]+\.state_dict\([^()]*\)(?:\.\w+\(\))?:\s*print\("""
                         )  # fmt: skip
 PADDING_WORDS = re.compile(r"""\bpad\w*\s*=\s*["'](?:same|valid)["']|\w\((?![^()\n]*mode)[^()\n]*["']same["']""")
 DIFFERENTIATED = re.compile(

@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.evaluation.activations import NAMED
+from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
@@ -188,6 +189,9 @@ class Statements:
             self.writer.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []
         if name == "requires_grad_" and receiver.kind in ("param", "module") and len(call.args) <= 1:
+            if bare(receiver):
+                self.writer.tell("T2M307", "requires_grad_", "a criterion has no parameters")
+                return []
             flag = call.args[0].value if call.args else cst.Name("True")
             self.writer.tell("T2M307", "requires_grad_", "the flag of each parameter is set")
             if receiver.kind == "param":

@@ -14,6 +14,7 @@ from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.ledger.clears import grads_of
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.model import Event, Handed, Owner, Taken
+from torch2ms.tape.uses.resets import leaves_zeros
 
 
 class Verdicts:
@@ -147,9 +148,11 @@ class Verdicts:
         return ""
 
     def placed(self, event: Event) -> bool:
-        """Every module behind the root is one whose construction is seen."""
+        """Every module and leaf behind the root is one whose construction is seen."""
         real = {d for d in event.value.deps if not d.startswith("@")}
-        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place}
+        values = [v for v in self.module.values.values() if v.place]
+        zeros = any(e.kind == "clear" and leaves_zeros(e) for e in self.records.events)  # made of the gradient before
+        known = {v.place for v in values if v.leaf and not zeros or v.kind == "module" and v.name}
         return all(any(overlaps(d, k) for k in known) for d in real)
 
     def independent(self, first: Event, second: Event, region: Region) -> bool:

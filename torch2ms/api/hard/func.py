@@ -97,8 +97,6 @@ def hessian_product(use: Use) -> Choice:
     """`hvp(f, inputs, v)`: the Hessian is symmetric, so that `vhp` is the same product."""
     if use.given("create_graph") or use.kind("inputs") != "tensor" or use.kind("v") != "tensor":
         return Choice(refuse="only one tensor and its vector were measured", todo="write a jitted function")
-    if use.text("func").startswith("lambda"):
-        return Choice(refuse="MindSpore does not compile a lambda in a call", todo="give the function a name")
     return Choice("hessian_product({func}, {inputs}, {v})", evidence="pass")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo
@@ -77,6 +78,10 @@ def attribute(
         if work.module.value(original.value.func).name == receiver.name:  # a cell that is made does not train yet
             work.tell("T2M601", "Module.training", "it is True of a layer that was just made")
             return cst.Name("True")
+    if attr == "training" and not stored and bare(receiver):
+        why = "a criterion is a function in MindSpore"
+        work.refuse("T2M605", "torch.nn.Module.training", why, "keep the mode yourself")
+        return updated
     if attr == "_parameters" and receiver.kind == "module" and id(original) in where.listing:
         return own_parameters(updated, work)
     if attr == "forward" and runs(receiver, work):

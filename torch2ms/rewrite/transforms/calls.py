@@ -47,7 +47,7 @@ def transformed(
     held = work.module.value(original.args[at].value) if original.args else UNKNOWN
     if kind == "vmap" and held.name in ROWWISE and isinstance(original.args[at].value, cst.Name):
         return _of_dicts(kind, rule, original, updated, left, work, functions)
-    lambdas = bool(original.args) and kind in compiled.COMPILED
+    lambdas = bool(original.args) and kind in compiled.NAMED
     lambdas = lambdas and any(isinstance(n, cst.Lambda) for n in descend(original.args[at]))
     if problem := _problem(kind, original, point, lambdas, where, functions):
         todo = "write the function with ms.grad, ms.vmap or ms.jit by hand"

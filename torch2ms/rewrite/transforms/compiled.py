@@ -20,6 +20,7 @@ from torch2ms.analysis.values import UNKNOWN
 BACKWARD = re.compile(r"\.backward\(|autograd\.grad\(")
 PLAIN = {"grad", "grad_and_value", "vjp"}
 COMPILED = {"vmap", "jacrev", "jacfwd", "hessian", "jvp", "jacobian"}
+NAMED = COMPILED | {"hvp", "vhp"}  # whose functions MindSpore compiles, and reads the source of
 KEEPING = {"vmap", "jvp"}  # compiled once for a function, however often they are called
 PRODUCTS = {"mm", "matmul", "bmm", "mv", "dot", "einsum", "linear", "addmm", "baddbmm", "tensordot", "outer", "inner"}
 STEADY = (
@@ -41,7 +42,7 @@ def transform(name: str) -> str:
     """The last part of the name of a function transform; empty for anything else."""
     home, _, last = name.rpartition(".")
     known = home in ("torch.func", "torch.autograd.functional", "functorch", "torch._functorch") or name == "torch.vmap"
-    return last if known and last in PLAIN | COMPILED else ""
+    return last if known and last in PLAIN | NAMED else ""
 
 
 class Functions:

@@ -114,7 +114,10 @@ def plan_step(event: Event, exported: bool, scope: Scope, module: ModuleInfo, pl
     differentiated = f"ms.value_and_grad({code(function)}, None, {event.place}.parameters)"
     if second_order(event):
         why = "L-BFGS is handed a function that returns the loss and the gradients"
-        if exported:
+        if event.node.args[0].keyword is not None:  # which the step of the definition has under its own name
+            handed = differentiated if exported else code(function)
+            plan.expressions[id(event.node)] = f"{code(event.node.func)}({handed})"
+        elif exported:
             plan.expressions[id(function)] = differentiated
     elif target := _received(event):
         why = "gradient of the closure, then the step"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called, qualified
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.trainers.objects import keyword
 
 MODELS = {
@@ -15,10 +17,28 @@ MODELS = {
     "torch.nn.parallel.DataParallel", "torch.nn.DataParallel", "torch.nn.parallel.data_parallel.DataParallel",
 }  # fmt: skip
 VALUES = {"get_rank": "0", "get_world_size": "1", "get_node_local_rank": "0", "is_available": "True",
-          "is_initialized": "False", "is_nccl_available": "False", "is_torchelastic_launched": "False"}  # fmt: skip
+          "is_initialized": "False", "is_nccl_available": "False", "is_torchelastic_launched": "False",
+          "new_group": "None", "get_process_group_ranks": "[0]", "get_global_rank": "0", "get_group_rank": "0",
+          "get_backend": "'gloo'"}  # fmt: skip
 NOTHING = {"init_process_group", "destroy_process_group", "barrier", "monitored_barrier", "all_reduce", "broadcast",
-           "reduce", "broadcast_object_list"}  # fmt: skip
-GATHERED = {"all_gather", "all_gather_object"}  # the one part of the list is the argument
+           "reduce", "broadcast_object_list", "all_reduce_coalesced"}  # fmt: skip
+# the parameters of a call, what is received of one process, and what was sent
+RECEIVED = {
+    "all_gather": (("tensor_list", "tensor"), "tensor_list[0]", "tensor"),
+    "all_gather_object": (("object_list", "obj"), "object_list[0]", "obj"),
+    "all_gather_into_tensor": (("output_tensor", "input_tensor"), "output_tensor", "input_tensor"),
+    "gather": (("tensor", "gather_list"), "gather_list[0]", "tensor"),
+    "gather_object": (("obj", "object_gather_list"), "object_gather_list[0]", "obj"),
+    "scatter": (("tensor", "scatter_list"), "tensor", "scatter_list[0]"),
+    "scatter_object_list": (
+        ("scatter_object_output_list", "scatter_object_input_list"),
+        "scatter_object_output_list[0]", "scatter_object_input_list[0]",
+    ),
+    "reduce_scatter": (("output", "input_list"), "output", "input_list[0]"),
+    "reduce_scatter_tensor": (("output", "input"), "output", "input"),
+    "all_to_all": (("output_tensor_list", "input_tensor_list"), "output_tensor_list[0]", "input_tensor_list[0]"),
+    "all_to_all_single": (("output", "input"), "output", "input"),
+}  # fmt: skip
 SPAWN = {"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"}
 
 
@@ -33,6 +53,19 @@ def name_of(call: cst.Call, module: ModuleInfo) -> str:
     name = qualified(call.func, module.imports)
     home, _, last = name.rpartition(".")
     return last if home in ("torch.distributed", "torch.distributed.distributed_c10d") else ""
+
+
+def started(call: cst.Call, module: ModuleInfo) -> bool:
+    """The module itself starts the processes above this statement of its own, and does not end them between."""
+    running = False
+    for line in module.tree.body:
+        if any(n is call for n in descend(line)):
+            return running and not isinstance(line, (cst.FunctionDef, cst.ClassDef))
+        small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
+            name = name_of(small.value, module)
+            running = name == "init_process_group" or running and name != "destroy_process_group"
+    return False
 
 
 QUIET = {"detach", "clone", "item", "to", "cpu", "cuda", "contiguous", "float", "double", "half", "long", "int", "view",
@@ -109,12 +142,34 @@ def spawned(call: cst.Call, module: ModuleInfo) -> cst.Call | None:
     return cst.Call(function, args)
 
 
-def gathered(call: cst.Call) -> cst.Assign | None:
-    """`all_gather(parts, part)` as `parts[0] = part`."""
-    if len(call.args) < 2 or call.args[0].keyword is not None or call.args[1].keyword is not None:
+def received(call: cst.Call, name: str) -> cst.BaseSmallStatement | None:
+    """`all_gather(parts, part)` as `parts[0] = part`, `scatter(x, parts)` as `x.copy_(parts[0])`."""
+    params, target, source = RECEIVED[name]
+    given = {a.keyword.value if a.keyword is not None else params[i] if i < len(params) else "": a.value
+             for i, a in enumerate(call.args)}  # fmt: skip
+    if not set(params) <= set(given) or waited_for(call) or any(a.star for a in call.args):
         return None
-    parts, part = call.args[0].value, call.args[1].value
-    if not dotted(parts) or keyword(call, "async_op") is not None:
+    if not dotted(given[target.removesuffix("[0]")]):
         return None
-    first = cst.Subscript(parts, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
-    return cst.Assign([cst.AssignTarget(first)], part)
+    taken = _part(source, given)
+    if "obj" not in source:  # tensors that are received are others, without a gradient
+        taken = f"({taken})" if not re.fullmatch(r"[\w.\[\]()]+", taken) else taken
+        taken += ".detach().clone()" if target.endswith("[0]") else ".detach()"
+    form = "{} = {}" if target.endswith("[0]") else "{}.copy_({})"
+    made = cst.parse_statement(form.format(_part(target, given), taken))
+    return cst.ensure_type(made, cst.SimpleStatementLine).body[0]
+
+
+def _part(text: str, given: dict[str, cst.BaseExpression]) -> str:
+    """What is given under a name, or the first of it."""
+    name, first, _ = text.partition("[0]")
+    value = given[name]
+    if first and isinstance(value, cst.List) and value.elements:
+        return code(value.elements[0].value)
+    return code(value) + first
+
+
+def waited_for(call: cst.Call) -> bool:
+    """The call gives something to wait for."""
+    later = keyword(call, "async_op")
+    return later is not None and dotted(later) != "False"

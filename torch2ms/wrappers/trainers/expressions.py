@@ -208,8 +208,11 @@ class Unwrapping:
             return cst.Name("False")
         name = distributed.name_of(original, self.module)
         if name in distributed.VALUES:
-            self.tell(f"torch.distributed.{name}", f"{distributed.VALUES[name]}: one process runs", Tier.ASSUMED)
-            return cst.parse_expression(distributed.VALUES[name])
+            known = distributed.VALUES[name]
+            if name == "is_initialized" and distributed.started(original, self.module):
+                known = "True"
+            self.tell(f"torch.distributed.{name}", f"{known}: one process runs", Tier.ASSUMED)
+            return cst.parse_expression(known)
         return None
 
     # --- names and attributes

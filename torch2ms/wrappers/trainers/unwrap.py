@@ -163,10 +163,10 @@ class Unwrapper(Unwrapping, Suites):
     def process_call(self, call: cst.Call) -> list[cst.CSTNode] | None:
         """A call that starts or joins processes."""
         name = distributed.name_of(call, self.module)
-        if name in distributed.NOTHING and objects.keyword(call, "async_op") is None:
+        if name in distributed.NOTHING and not distributed.waited_for(call):
             self.tell(f"torch.distributed.{name}", "one process runs: nobody else takes part", Tier.ASSUMED)
             return [self.rewrite(cst.Expr(value)) for value in distributed.still_done(call, self.module)]
-        if name in distributed.GATHERED and (made := distributed.gathered(call)) is not None:
+        if name in distributed.RECEIVED and (made := distributed.received(call, name)) is not None:
             self.tell(f"torch.distributed.{name}", "one process runs: its part is the first and only", Tier.ASSUMED)
             return [self.rewrite(made)]
         if (started := distributed.spawned(call, self.module)) is not None:
