@@ -42,6 +42,7 @@ ASKED = re.compile(
     r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i(?!nit)[a-z]+__\("
     r"|(?:ModuleList|Sequential)\(.*\)\.(?:append|extend)\("
     r"|\boperator\.(?:i[a-z]|[lr]shift)|\bfrom operator import"
+    r"""|(?<!\.)\beval\(f?["']"""
 )
 AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
              "__idiv__": "div_", "__ipow__": "pow_",
@@ -96,6 +97,8 @@ class Spelled(Suites):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if dotted(original.func) == "getattr":
             return self.attribute(original, updated)
+        if dotted(original.func) == "eval":
+            return self.evaluated(original, updated)
         if (shared := _detached_gradient(updated)) is not None:
             self.changed = True
             return updated.with_changes(func=shared)
@@ -256,6 +259,25 @@ class Spelled(Suites):
         name = test.params.params[0].name
         chosen = cst.CompIf(test.body, whitespace_before=cst.SimpleWhitespace(" "))
         return cst.ListComp(name, cst.CompFor(name.deep_clone(), given, [chosen]))
+
+    def evaluated(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`eval("nn." + kind)` and `eval(f"nn.{kind}()")` ask a module of torch for a name."""
+        text = updated.args[0].value if len(updated.args) == 1 else None
+        if isinstance(text, cst.FormattedString):
+            parts = [p.value if isinstance(p, cst.FormattedStringText) else p.expression for p in text.parts]
+        elif isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Add):
+            parts = [constant(text.left), text.right]
+        else:
+            return updated
+        home, called = parts[0], parts[2:] == ["()"]
+        if not isinstance(home, str) or not home.endswith(".") or len(parts) != (3 if called else 2):
+            return updated
+        module, kind = cst.parse_expression(home[:-1]), parts[1]
+        if not MODULE.fullmatch(qualified(module, self.module.imports)) or not isinstance(kind, cst.BaseExpression):
+            return updated
+        self.changed = True
+        asked = cst.Call(cst.Name("getattr"), [cst.Arg(module, comma=_COMMA), cst.Arg(kind)])
+        return cst.Call(asked) if called else asked
 
     def attribute(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """`getattr(x, "name")`"""

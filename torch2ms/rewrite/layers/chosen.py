@@ -1,4 +1,4 @@
-"""Names of a module that a text chooses: `getattr(nn, kind)(...)`, `optim.__dict__[name](...)`."""
+"""Names of a module that a text chooses: `getattr(nn, kind)(...)`, `optim.__dict__[name](...)`, `eval(kind)`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.api import Outcome, apply_call, apply_value
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import config_of
+from torch2ms.rewrite.layers.texts import evaluated
 from torch2ms.rewrite.translation import Translation
 
 TABLES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.optim.lr_scheduler")
@@ -20,7 +21,7 @@ MOST = 12  # more names than a person would write out
 def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`getattr(nn, kind)` as a table of the names that the project writes somewhere."""
     if dotted(original.func) != "getattr" or len(original.args) != 2:
-        return None
+        return evaluated(original, updated, work)
     home = work.module.value(original.args[0].value)
     if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
         return None
