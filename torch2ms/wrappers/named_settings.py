@@ -91,8 +91,8 @@ def _names(stmt: Stmt) -> list[str]:
 def _setting(node: cst.For) -> cst.Call | None:
     """`setattr(self, name, value)`, the only statement of the loop."""
     lines = [node.body] if type(node.body) is cst.SimpleStatementSuite else list(node.body.body)
-    small = getattr(lines[0], "body", ()) if len(lines) == 1 else ()
-    call = small[0].value if len(small) == 1 and type(small[0]) is cst.Expr else None
+    small = list(getattr(lines[0], "body", ())) if len(lines) == 1 else []
+    call = small[0].value if len(small) == 1 and isinstance(small[0], cst.Expr) else None
     if not isinstance(call, cst.Call) or dotted(call.func) != "setattr" or len(call.args) != 3:
         return None
     plain = not any(a.star or a.keyword for a in call.args) and bool(dotted(call.args[0].value))

@@ -62,6 +62,7 @@ from torch2ms.wrappers.pairs import paired
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.passes import Pass
 from torch2ms.wrappers.picked_items import picked_items
+from torch2ms.wrappers.precisions import precisions
 from torch2ms.wrappers.rearranged import rearranged
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
@@ -163,6 +164,7 @@ BLOCKS: tuple[Pass, ...] = (
     switched,
     conditional,
     left_between,
+    precisions,
     ternary,
     levelled,
     sunk,

@@ -264,7 +264,7 @@ class Spelled(Suites):
         """`eval("nn." + kind)` and `eval(f"nn.{kind}()")` ask a module of torch for a name."""
         text = updated.args[0].value if len(updated.args) == 1 else None
         if isinstance(text, cst.FormattedString):
-            parts = [p.value if isinstance(p, cst.FormattedStringText) else p.expression for p in text.parts]
+            parts = [getattr(p, "value", None) or getattr(p, "expression", None) for p in text.parts]
         elif isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Add):
             parts = [constant(text.left), text.right]
         else:

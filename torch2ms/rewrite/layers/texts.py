@@ -27,7 +27,8 @@ ASSUMED = "assumed: the texts that it runs name nothing of PyTorch"
 
 def evaluated(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`eval(kind)` with a table of the names of torch that the project writes down as texts, before anything else."""
-    if dotted(original.func) != "eval" or len(original.args) != 1 or work.module.value(original.func).kind in ("function", "class"):
+    own = work.module.value(original.func).kind in ("function", "class")
+    if dotted(original.func) != "eval" or len(original.args) != 1 or own:
         return None
     heads = {name: full for name, full in work.module.imports.table.items() if full.partition(".")[0] == "torch"}
     if not heads:
