@@ -25,6 +25,8 @@ def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
     home = work.module.value(original.args[0].value)
     if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
         return None
+    if _listed(original.args[1].value, work):
+        return None
     return _table(home.name, original.args[1].value, updated.args[1].value, work)
 
 
@@ -58,6 +60,13 @@ def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
         return next(iter(calls.values())).with_changes(func=cst.parse_expression(f"{{{entries}}}[{key}]"))
     entries = ", ".join(f'"{name}": lambda: {code(call)}' for name, call in calls.items())
     return cst.parse_expression(f"{{{entries}}}[{key}]()", config_of(work.module.tree))
+
+
+def _listed(asked: cst.BaseExpression, work: Translation) -> bool:
+    """`for name in dir(optim): getattr(optim, name)`: any of its names, whatever the project writes."""
+    around = work.stmt.ancestors() if work.stmt is not None and isinstance(asked, cst.Name) else ()
+    loops = (a.node for a in around if isinstance(a.node, cst.For) and dotted(a.node.target) == dotted(asked))
+    return any(isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) in ("dir", "vars") for loop in loops)
 
 
 def looked_up(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:
