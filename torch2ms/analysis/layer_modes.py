@@ -233,7 +233,7 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: set[int], given: bo
     for part in cls.lineage():
         made = part.methods.get("__init__")
         params = made.scope.params if made is not None else []
-        if made is not None and any(map(_mentions, project.modules.values())) and _makes_any(made, part.module):
+        if made is not None and _makes_any(made, part.module) and any(map(_mentions, project.modules.values())):
             return True
         for node in descend(part.scope.node):
             if type(node) is cst.Call and _made_by(node.func, params, part.module):
@@ -256,6 +256,8 @@ def _makes_any(made: FunctionInfo, module: ModuleInfo) -> bool:
     for stmt in made.scope.body.walk():
         for call in stmt.calls:
             func = call.func
+            if func.__class__ is cst.Attribute:
+                continue
             asked = dotted(func.func) if type(func) is cst.Call else ""
             variable = type(func) is cst.Name and func.value in made.scope.locals
             if variable or type(func) is cst.Subscript or asked in ("eval", "getattr"):

@@ -63,8 +63,9 @@ def _mentions(module: ModuleInfo) -> bool:
 def _perhaps_none(module: ModuleInfo) -> set[tuple[str, int | str]]:
     """Names of functions that somebody calls with None, with the place or the name of the parameter."""
     calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
-    given = [(c, i, a) for c in calls for i, a in enumerate(c.args) if dotted(a.value) == "None"]
-    return {(dotted(c.func).rpartition(".")[2], a.keyword.value if a.keyword else i) for c, i, a in given}
+    given = [(c, i, a) for c in calls for i, a in enumerate(c.args) if a.value.__class__ is cst.Name]
+    nothing = [(c, i, a) for c, i, a in given if a.value.value == "None"]  # type: ignore[attr-defined]
+    return {(dotted(c.func).rpartition(".")[2], a.keyword.value if a.keyword else i) for c, i, a in nothing}
 
 
 class Decided(Suites):

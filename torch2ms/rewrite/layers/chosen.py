@@ -20,8 +20,10 @@ MOST = 12  # more names than a person would write out
 
 def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`getattr(nn, kind)` as a table of the names that the project writes somewhere."""
-    if dotted(original.func) != "getattr" or len(original.args) != 2:
+    if type(original.func) is cst.Name and original.func.value == "eval":
         return evaluated(original, updated, work)
+    if dotted(original.func) != "getattr" or len(original.args) != 2:
+        return None
     home = work.module.value(original.args[0].value)
     if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
         return None

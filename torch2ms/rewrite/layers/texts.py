@@ -9,7 +9,6 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
-from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.api import Outcome, apply_value, template
@@ -28,7 +27,7 @@ ASSUMED = "assumed: the texts that it runs name nothing of PyTorch"
 def evaluated(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`eval(kind)` with a table of the names of torch that the project writes down as texts, before anything else."""
     own = work.module.value(original.func).kind in ("function", "class")
-    if dotted(original.func) != "eval" or len(original.args) != 1 or own:
+    if len(original.args) != 1 or own:
         return None
     heads = {name: full for name, full in work.module.imports.table.items() if full.partition(".")[0] == "torch"}
     if not heads:
