@@ -28,6 +28,7 @@ TAPE = (".backward(", ".grad", ".zero_grad(")
 ZEROS = re.compile(r"\.grad is None\s*:\s*(?:#[^\n]*)?\s*\w+\.grad = torch\.zeros_like\(")
 ASKED_SPARSE = re.compile(r"\.is_sparse\s*:")
 SPARSE = re.compile(r"\bsparse\s*=\s*(?!False)|\bto_sparse|\bsparse_(?:coo|csr)_tensor|\btorch\.sparse\b")
+ANY = "*"  # the place of an argument behind a starred one
 GIVEN = "every caller of the project gives the same: the other branch goes"
 FILLED = "MindSpore's gradient of what takes no part is zero already"
 DENSE = "no layer of the project has sparse gradients, nor has any in MindSpore: the branch goes"
@@ -65,7 +66,9 @@ def _perhaps_none(module: ModuleInfo) -> set[tuple[str, int | str]]:
     calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
     given = [(c, i, a) for c in calls for i, a in enumerate(c.args) if a.value.__class__ is cst.Name]
     nothing = [(c, i, a) for c, i, a in given if a.value.value == "None"]  # type: ignore[attr-defined]
-    return {(dotted(c.func).rpartition(".")[2], a.keyword.value if a.keyword else i) for c, i, a in nothing}
+    starred = {id(c) for c, _, _ in nothing if any(a.star for a in c.args)}
+    places = [(c, a.keyword.value if a.keyword else ANY if id(c) in starred else i) for c, i, a in nothing]
+    return {(dotted(c.func).rpartition(".")[2], place) for c, place in places}
 
 
 class Decided(Suites):
@@ -209,6 +212,8 @@ def _given(scope: Scope, test: Stmt) -> set[str]:
 
 def _unsure(scope: Scope, unsure: set[tuple[str, int | str]]) -> set[str]:
     """The parameters of a function for which somebody may give None."""
+    if (scope.name, ANY) in unsure:
+        return set(scope.params)
     found = {n for n in scope.params if (scope.name, n) in unsure}
     for i, name in enumerate(scope.params):
         own = {(scope.name, i), (scope.name, i - 1)} if scope.params[0] in ("self", "cls") else {(scope.name, i)}

@@ -5,6 +5,8 @@ An object whose attributes have names that are computed may hold anything it was
 
 from __future__ import annotations
 
+import keyword
+
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
@@ -76,7 +78,7 @@ def _names(stmt: Stmt) -> list[str]:
     if type(node.iter) not in (cst.Tuple, cst.List) or type(node.target) is not cst.Name or node.orelse is not None:
         return []
     names = [constant(e.value) for e in node.iter.elements]  # type: ignore[attr-defined]
-    if not 0 < len(names) <= MOST or not all(isinstance(n, str) and n.isidentifier() for n in names):
+    if not 0 < len(names) <= MOST or not all(isinstance(n, str) and _plain(n) for n in names):
         return []
     variable, call = node.target.value, _setting(node)
     if call is None or {variable} & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)):
@@ -86,6 +88,11 @@ def _names(stmt: Stmt) -> list[str]:
     if any(type(n) is cst.Name and n.value == variable and id(n) not in asked for n in rest):
         return []
     return [str(n) for n in names]
+
+
+def _plain(name: str) -> bool:
+    """A name that a program may write behind a dot, and that means the same inside of a class."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__")
 
 
 def _setting(node: cst.For) -> cst.Call | None:

@@ -7,6 +7,7 @@ a comprehension.
 
 from __future__ import annotations
 
+import keyword
 import re
 
 import libcst as cst
@@ -86,7 +87,7 @@ def _attribute_asked(call: cst.Call) -> str:
     """The name of the attribute in `getattr(x, "name")`."""
     plain = len(call.args) == 2 and not any(arg.star or arg.keyword for arg in call.args)
     name = constant(call.args[1].value) if plain else None
-    return name if isinstance(name, str) and name.isidentifier() else ""
+    return name if isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) else ""
 
 
 class Spelled(Suites):
@@ -261,8 +262,18 @@ class Spelled(Suites):
         return cst.ListComp(name, cst.CompFor(name.deep_clone(), given, [chosen]))
 
     def evaluated(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        """`eval("nn." + kind)` and `eval(f"nn.{kind}()")` ask a module of torch for a name."""
+        """`eval("nn." + kind)` and `eval(f"nn.{kind}()")` ask torch for a name; `eval("nn.ReLU()")` is what it says."""
         text = updated.args[0].value if len(updated.args) == 1 else None
+        if isinstance(written := constant(text), str):
+            head = written.partition(".")[0]
+            if self.module.imports.table.get(head, "").partition(".")[0] != "torch":
+                return updated
+            try:
+                made = cst.parse_expression(written)
+            except cst.ParserSyntaxError:
+                return updated
+            self.changed = True
+            return parenthesised(made)
         if isinstance(text, cst.FormattedString):
             parts = [getattr(p, "value", None) or getattr(p, "expression", None) for p in text.parts]
         elif isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Add):

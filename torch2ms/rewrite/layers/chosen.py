@@ -18,9 +18,14 @@ TABLES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.opti
 MOST = 12  # more names than a person would write out
 
 
+def runs(call: cst.Call) -> bool:
+    """`eval(kind)`"""
+    return type(call.func) is cst.Name and call.func.value == "eval"
+
+
 def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`getattr(nn, kind)` as a table of the names that the project writes somewhere."""
-    if type(original.func) is cst.Name and original.func.value == "eval":
+    if runs(original):
         return evaluated(original, updated, work)
     if dotted(original.func) != "getattr" or len(original.args) != 2:
         return None

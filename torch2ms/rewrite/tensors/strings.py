@@ -240,7 +240,8 @@ def handed_tensors(project: Project) -> frozenset[tuple[str, str]]:
         for call in (c for c in module.of_kind(cst.Call) if name_called(c) in params):
             for i, arg in enumerate(call.args):
                 held = module.value(arg.value)
-                if held.kind in ("list", "tuple", "dict") and any(part.kind == "tensor" for part in held.parts):
+                inside = held.name == "of tensor" or any(part.kind == "tensor" for part in held.parts)
+                if held.kind in ("list", "tuple", "dict") and inside:
                     names = [p[i] for p in params[name_called(call)] if i < len(p)] if not arg.keyword else []
                     found |= {(name_called(call), n) for n in names or [arg.keyword.value if arg.keyword else ""]}
     return frozenset(found)
