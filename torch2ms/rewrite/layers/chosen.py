@@ -25,10 +25,9 @@ def runs(call: cst.Call) -> bool:
 
 def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`getattr(nn, kind)` as a table of the names that the project writes somewhere."""
-    if runs(original):
-        return evaluated(original, updated, work)
-    if dotted(original.func) != "getattr" or len(original.args) != 2:
-        return None
+    asked = dotted(original.func)
+    if asked != "getattr" or len(original.args) != 2:
+        return evaluated(original, updated, work) if asked == "eval" else None
     home = work.module.value(original.args[0].value)
     if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
         return None
