@@ -22,6 +22,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import canonical, dotted, qualified
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.editing import layout
 from torch2ms.editing.suites import Made
 from torch2ms.wrappers.left_between import Parter
 from torch2ms.wrappers.on_cuda import NAMES
@@ -91,16 +92,20 @@ class _Precisions(Parter):
         cuts = self.cuts.get(id(original))
         if cuts is None or not isinstance(original, cst.With) or not isinstance(updated, cst.With):
             return [updated], ()  # type: ignore[list-item]
+        assert isinstance(updated.body, cst.IndentedBlock)
         self.changed = True
         body, made = updated.body.body, list[cst.BaseStatement]()
-        for first, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
-            above = () if made else updated.leading_lines
-            whole = body[first]
-            if end - first == 1 and isinstance(whole, cst.With) and self.full(whole):
+        above: list[cst.EmptyLine] = list(updated.leading_lines)
+        if 1 in cuts and self.full(body[0]):  # the header goes with the block that begins with it
+            above += layout.trailing_comment(updated.body.header)
+        for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
+            whole = body[start]
+            if end - start == 1 and isinstance(whole, cst.With) and self.full(whole):
                 made.append(self.renumbered(whole, leading_lines=[*above, *whole.leading_lines]))
             else:
-                made.append(self.part(original, updated, body[first:end], above))
-        return made, ()
+                made.append(self.part(original, updated, body[start:end], above, first=not made))
+            above = []
+        return made, layout.comments_only(updated.body.footer)
 
 
 def _line_of(stmt: Stmt, node: cst.CSTNode) -> bool:
