@@ -90,6 +90,7 @@ def test_a_recording_is_replayed_without_torch(tmp_path):
 def test_without_a_translation_the_folder_is_converted(tmp_path):
     (tmp_path / "data.txt").write_text("2.0")
     (tmp_path / "rates.py").write_text("RATE = 0.1\n")
+    (tmp_path / "old.py").write_text("import torch\nprint 'of another Python'\n")  # nobody needs it
     (tmp_path / "train.py").write_text(
         "import os\nimport torch\nfrom rates import RATE\n"
         "x = torch.tensor([float(open(os.path.join(os.path.dirname(__file__), 'data.txt')).read())])\n"

@@ -233,6 +233,8 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: set[int], given: bo
     for part in cls.lineage():
         made = part.methods.get("__init__")
         params = made.scope.params if made is not None else []
+        if made is not None and _makes_any(made, part.module) and any(map(_mentions, project.modules.values())):
+            return True
         for node in descend(part.scope.node):
             if type(node) is cst.Call and _made_by(node.func, params, part.module):
                 return True
@@ -245,6 +247,21 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: set[int], given: bo
                 value = part.module.value(node)
                 old = value.kind == "module" and not given  # it has the mode that it was given before
                 if not old and _may_be_sensitive(value, name in params, part.module, project, seen):
+                    return True
+    return False
+
+
+def _makes_any(made: FunctionInfo, module: ModuleInfo) -> bool:
+    """The constructor calls what the program looks up: `eval(kind)(8)`, `BLOCKS[name](*options)`, `kind(8)`."""
+    for stmt in made.scope.body.walk():
+        for call in stmt.calls:
+            func = call.func
+            if func.__class__ is cst.Attribute:
+                continue
+            asked = dotted(func.func) if type(func) is cst.Call else ""
+            variable = type(func) is cst.Name and func.value in made.scope.locals
+            if variable or type(func) is cst.Subscript or asked in ("eval", "getattr"):
+                if module.value(func).kind in ("unknown", "str") and module.value(call).kind == "unknown":
                     return True
     return False
 

@@ -29,6 +29,7 @@ from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
 SPREADS = ("std", "var")
+FILLED = {"fill_", "zero_", "normal_", "uniform_", "random_"}
 DEVICES = ("to", "cuda", "cpu")
 OWNERS = {
     "optimizer": "torch.optim.Optimizer",
@@ -155,6 +156,8 @@ class MethodCalls:
         if receiver.kind == "unknown" and is_change(original) and is_temporary(base(original)):
             if self.work.rules.find(f"torch.Tensor.{name[:-1]}") is not None:  # nothing else has methods of such names
                 return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
+        if name == "new" and receiver.kind == "unknown" and self.filled(original):
+            return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
         if receiver.kind == "unknown":
             named_so = dotted(func.value) or name in DEVICES or name in MODES and held(func.value)
             return self.of_unknown(name, original, updated) if named_so else updated
@@ -312,6 +315,11 @@ class MethodCalls:
         if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
+
+    def filled(self, original: cst.Call) -> bool:
+        """`rows[0].new(2, 3).fill_(pad)`: what is filled is a tensor, and so is what made it."""
+        nodes = self.work.stmt.nodes if self.work.stmt is not None else ()
+        return any(type(n) is cst.Attribute and n.value is original and n.attr.value in FILLED for n in nodes)
 
     def wrapped(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A method of an accelerator that one process cannot do without."""

@@ -124,7 +124,7 @@ class Expressions(Positions):
         if target.kind == "builtin" and target.name in ("print", "str"):
             return strings.printed(original, updated, work)
         made = derived.made(original, updated, work) or chosen.called(original, updated, work)
-        if made is None and id(original) not in self.callees:
+        if made is None and (id(original) not in self.callees or chosen.runs(original)):
             made = chosen.picked(original, updated, work)
         if made is not None:
             return made

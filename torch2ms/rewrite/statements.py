@@ -41,6 +41,7 @@ SAVED = "; assumed: it is what the constructor makes of it, since states keep it
 STATES = re.compile(r"state_dict\b")
 ATTRIBUTE = "it is bound anew, as an attribute takes it: with its graph, in any shape"
 UNLISTED = "; assumed: nobody looks for it in a state or among the buffers"
+SEEDING = {"torch.manual_seed", "torch.random.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"}
 RESTORED = "it is bound anew with a graph: a Parameter does not keep that, states that are loaded have no attributes"
 KEEP_APART = "register it with persistent=False if no state needs it"
 LOADED = re.compile(r"\bload_state_dict\(")
@@ -122,6 +123,16 @@ class Statements:
             special = [layout.line(stmt, made)]
         return self.commented(stmt, where_it_is_kept(special, self.writer))
 
+    def seeded_above(self, stmt: Stmt, call: cst.Call) -> bool:
+        """The statement above gives torch the same seed: `torch.manual_seed(seed); torch.cuda.manual_seed(seed)`."""
+        at = stmt.block.stmts.index(stmt)
+        node = stmt.block.stmts[at - 1].node if at else None
+        above = node.value if type(node) is cst.Expr else None
+        if type(above) is not cst.Call or self.module.value(above.func).name not in SEEDING:
+            return False
+        given = [a.value for a in above.args]
+        return len(given) == len(call.args) == 1 and dotted(given[0]) == dotted(call.args[0].value) != ""
+
     def commented(self, stmt: Stmt, made: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """What a statement became, with the comment that stood behind it."""
         last = made[-1] if made and stmt.trailing is not None and stmt.trailing.comment is not None else None
@@ -156,6 +167,9 @@ class Statements:
             self.writer.tell("T2M901", target.name, "a setting of torch without counterpart: dropped")
             return []
         if target.kind == "api" and is_foreign(target.name) and steers(target.name, self.writer):
+            return []
+        if target.name in SEEDING and self.seeded_above(stmt, call):
+            self.writer.tell("T2M601", target.name, "ms.set_seed seeds every device: one call of it is enough")
             return []
         if target.kind == "api" and idle(target.name, self.writer):
             return []

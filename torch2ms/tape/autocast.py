@@ -15,12 +15,12 @@ from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import TRANSPARENT, expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.casts import Autocast, active, in_mixed_precision, read
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.effects import leaves
@@ -33,81 +33,7 @@ CAPTURED = {
     "modulefile", "builtin", "device", "dtype", "object",
 }  # fmt: skip
 SAME = "assumed: MindSpore casts the same operators as torch where it matters"
-GENERAL = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}  # the device comes first
 IDLE = {"contextlib.nullcontext", "nullcontext", "contextlib.suppress", "contextlib.ExitStack"}
-
-
-@dataclass(eq=False)
-class Autocast:
-    """What a context asks for: `enabled` and `dtype` are expressions of the source, None where left out."""
-
-    name: str
-    nodes: list[cst.BaseExpression]  # its calls, which go
-    enabled: cst.BaseExpression | None = None
-    negated: bool = False
-    dtype: cst.BaseExpression | None = None
-    device: cst.BaseExpression | None = None
-    binding: Stmt | None = None  # the assignment that gave it a name
-    unseen: bool = False  # it is given arguments in a container
-
-    @property
-    def off(self) -> bool:
-        return self.enabled is not None and constant(self.enabled) is False
-
-    @property
-    def always(self) -> bool:
-        return self.enabled is None or constant(self.enabled) is True
-
-    def expressions(self) -> list[cst.BaseExpression]:
-        return [e for e in (self.enabled, self.dtype) if e is not None]
-
-    def precision(self) -> str:
-        """The type where none is given; bfloat16 is torch's choice on the CPU."""
-        cpu = self.name.startswith("torch.cpu.") or (self.device is not None and constant(self.device) == "cpu")
-        return "ms.bfloat16" if cpu else "ms.float16"
-
-    def bfloat16(self) -> bool:
-        written = dotted(self.dtype) if self.dtype is not None else self.precision()
-        return written.rpartition(".")[2] == "bfloat16"
-
-    def wrap(self, function: str) -> Text:
-        """The statement that makes a function run in mixed precision."""
-        dtype = "{0}" if self.dtype is not None else self.precision()
-        nodes: list[cst.CSTNode] = [self.dtype] if self.dtype is not None else []
-        line = f'{function} = ms.amp.auto_mixed_precision({function}, amp_level="auto", dtype={dtype})'
-        if not self.always and self.enabled is not None:
-            test = f"{{{len(nodes)}}}"
-            nodes.append(self.enabled)
-            simple = isinstance(self.enabled, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-            if self.negated:
-                test = f"not {test}" if simple else f"not ({test})"
-            line = f"if {test}:\n    {line}"
-        return Text(line, nodes)
-
-
-def read(node: cst.BaseExpression, module: ModuleInfo) -> Autocast | None:
-    """The autocast an expression makes, None if it makes none."""
-    if not isinstance(node, cst.Call):
-        return None
-    name = qualified(node.func, module.imports)
-    if name.rpartition(".")[2] != "autocast" or not name.startswith("torch."):
-        return None
-    general = name in GENERAL
-    dtype, enabled = argument(node, 1, "dtype"), argument(node, 2 if general else 0, "enabled")
-    if dtype is not None and constant(dtype) is None:
-        dtype = None
-    device = argument(node, 0, "device_type") if general else None
-    unseen = any(arg.star and type(arg.value) is not cst.Dict for arg in node.args)
-    return Autocast(name, [node], enabled, dtype=dtype, device=device, unseen=unseen)
-
-
-def active(project: Project) -> bool:
-    """Whether anything in the project computes in mixed precision."""
-    for other in project.modules.values():
-        for node in other.of_kind(cst.Call):
-            if (made := read(node, other)) is not None and not made.off:
-                return True
-    return False
 
 
 def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
@@ -294,7 +220,8 @@ class _Contexts:
         if any(o not in TRANSPARENT for o in block.others):
             return "the block has other contexts too"
         if made.off:
-            return "precision is switched off inside mixed precision" if active(self.project) else ""
+            inside = active(self.project) and in_mixed_precision(block.stmt, self.project, self.module)
+            return "precision is switched off inside mixed precision" if inside else ""
         targets = [self.module.value(c.func).name for c in block.calls]
         if any(t in ("torch.autograd.grad", "torch.autograd.backward") for t in targets):
             return "gradients are taken inside the block"

@@ -53,8 +53,7 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
         try:
             if path.suffix == ".py":
                 source = decode(read_bytes(path))
-                if cached:
-                    check_syntax(source.text)
+                check_syntax(source.text)
                 sources[relative.as_posix()] = source
                 continue
         except SourceError:  # not Python that can be read: if the program needs the file, it will say so

@@ -28,6 +28,7 @@ TAPE = (".backward(", ".grad", ".zero_grad(")
 ZEROS = re.compile(r"\.grad is None\s*:\s*(?:#[^\n]*)?\s*\w+\.grad = torch\.zeros_like\(")
 ASKED_SPARSE = re.compile(r"\.is_sparse\s*:")
 SPARSE = re.compile(r"\bsparse\s*=\s*(?!False)|\bto_sparse|\bsparse_(?:coo|csr)_tensor|\btorch\.sparse\b")
+ANY = "*"  # the place of an argument behind a starred one
 GIVEN = "every caller of the project gives the same: the other branch goes"
 FILLED = "MindSpore's gradient of what takes no part is zero already"
 DENSE = "no layer of the project has sparse gradients, nor has any in MindSpore: the branch goes"
@@ -36,7 +37,7 @@ DENSE = "no layer of the project has sparse gradients, nor has any in MindSpore:
 def decided(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask so around gradients, by name."""
     plain: dict[str, Plain] = {}
-    unsure: set[str] | None = None
+    unsure: set[tuple[str, int | str]] | None = None
     for module in project.modules.values():
         if module.uses_mindspore or not _mentions(module):
             continue
@@ -60,22 +61,25 @@ def _mentions(module: ModuleInfo) -> bool:
     return any(word in text for word in words)
 
 
-def _perhaps_none(module: ModuleInfo) -> set[str]:
-    """Names of functions that somebody calls with None."""
+def _perhaps_none(module: ModuleInfo) -> set[tuple[str, int | str]]:
+    """Names of functions that somebody calls with None, with the place or the name of the parameter."""
     calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
-    given = [(c, a.value) for c in calls for a in c.args]
-    return {dotted(c.func).rpartition(".")[2] for c, v in given if v.__class__ is cst.Name and v.value == "None"}
+    given = [(c, i, a) for c in calls for i, a in enumerate(c.args) if a.value.__class__ is cst.Name]
+    nothing = [(c, i, a) for c, i, a in given if a.value.value == "None"]  # type: ignore[attr-defined]
+    starred = {id(c) for c, _, _ in nothing if any(a.star for a in c.args)}
+    places = [(c, a.keyword.value if a.keyword else ANY if id(c) in starred else i) for c, i, a in nothing]
+    return {(dotted(c.func).rpartition(".")[2], place) for c, place in places}
 
 
 class Decided(Suites):
     """One module, with the branches that run."""
 
-    def __init__(self, module: ModuleInfo, unsure: set[str], project: Project) -> None:
+    def __init__(self, module: ModuleInfo, unsure: set[tuple[str, int | str]], project: Project) -> None:
         super().__init__(module)
         self.there: set[int] = set()  # tests for None of what every caller gives an object
         self.dense = module.says(ASKED_SPARSE) and not project.says(SPARSE)
         asking = [(scope, s) for scope in module.scope.walk() for s in scope.body.walk() if _asks(s)]
-        self.given = {id(stmt.node): _given(scope, stmt) for scope, stmt in asking if scope.name not in unsure}
+        self.given = {id(s.node): _given(scope, s) - _unsure(scope, unsure) | _bound_above(s) for scope, s in asking}
         self.around = {id(stmt.node): scope.node for scope, stmt in asking if scope.is_function}
         self.tests = {id(stmt.node): stmt.node.test for _, stmt in asking if isinstance(stmt.node, cst.If)}
         tape = module.plain is not None or any(module.has(word) for word in TAPE)
@@ -204,6 +208,26 @@ def _given(scope: Scope, test: Stmt) -> set[str]:
     first = test.number if test.block is scope.body else None
     bound = {d for stmt in scope.body.walk() if first is None or stmt.number < first for d in stmt.defs}
     return {p.name.value for p in params if p.default is None} - bound
+
+
+def _unsure(scope: Scope, unsure: set[tuple[str, int | str]]) -> set[str]:
+    """The parameters of a function for which somebody may give None."""
+    if (scope.name, ANY) in unsure:
+        return set(scope.params)
+    found = {n for n in scope.params if (scope.name, n) in unsure}
+    for i, name in enumerate(scope.params):
+        own = {(scope.name, i), (scope.name, i - 1)} if scope.params[0] in ("self", "cls") else {(scope.name, i)}
+        found |= {name} if own & unsure else set()
+    return found
+
+
+def _bound_above(test: Stmt) -> set[str]:
+    """Names that a statement binds before the test, whatever happens: `parameters = net.parameters()`."""
+    found: set[str] = set()
+    for stmt in test.block.stmts[: test.block.stmts.index(test)]:
+        found -= {d for s in stmt.walk() for d in s.defs}
+        found |= stmt.defs if isinstance(stmt.node, cst.Assign) else set()
+    return found
 
 
 def of_kind(test: cst.BaseExpression, given: set[str], module: ModuleInfo) -> bool | None:

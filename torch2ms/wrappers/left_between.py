@@ -17,6 +17,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import canonical, name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.wrappers.passes import each_module
 
@@ -48,16 +49,18 @@ class Parter(Suites):
             return [updated], ()
         self.changed = True
         jump = body[at]
-        before = [self.part(original, updated, body[:at], updated.leading_lines)] if at else []
+        before = [self.part(original, updated, body[:at], updated.leading_lines, first=True)] if at else []
         if not at:
             jump = self.renumbered(jump, leading_lines=updated.leading_lines)  # type: ignore[arg-type]
         behind: list[cst.BaseStatement] = []
         if rest := body[at + 1 :]:
-            behind, _ = self.compound(original, self.part(original, updated, rest, ()))
-        return [*before, jump, *behind], ()  # type: ignore[list-item]
+            behind, _ = self.compound(original, self.part(original, updated, rest, (), first=not at))
+        return [*before, jump, *behind], layout.comments_only(updated.body.footer)  # type: ignore[list-item]
 
-    def part(self, original: cst.With, updated: cst.With, body: object, above: object) -> cst.With:
-        inner = updated.body.with_changes(body=body, **({} if above else {"header": cst.TrailingWhitespace()}))
+    def part(self, original: cst.With, updated: cst.With, body: object, above: object, first: bool) -> cst.With:
+        """Some of the statements in a block of their own; the first keeps what stands behind the header."""
+        header = {} if first else {"header": cst.TrailingWhitespace()}
+        inner = updated.body.with_changes(body=body, footer=(), **header)
         made = updated.with_changes(body=inner, leading_lines=above)
         self.number(made, original)
         return made

@@ -47,6 +47,7 @@ from torch2ms.wrappers.methods_given import parameters_given
 from torch2ms.wrappers.named_again import named_again
 from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.named_outputs import named_outputs
+from torch2ms.wrappers.named_settings import settings_written_out
 from torch2ms.wrappers.numbered import numbered
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.one_output import one_output
@@ -61,6 +62,7 @@ from torch2ms.wrappers.pairs import paired
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.passes import Pass
 from torch2ms.wrappers.picked_items import picked_items
+from torch2ms.wrappers.precisions import precisions
 from torch2ms.wrappers.rearranged import rearranged
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
@@ -101,6 +103,7 @@ SPELLINGS: tuple[Pass, ...] = (
     starred,
     static,
     in_the_call,  # before functions that change their tensor are methods
+    settings_written_out,
     spelled,
     outdated,
     aliased,
@@ -161,6 +164,7 @@ BLOCKS: tuple[Pass, ...] = (
     switched,
     conditional,
     left_between,
+    precisions,
     ternary,
     levelled,
     sunk,

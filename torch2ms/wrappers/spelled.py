@@ -7,6 +7,7 @@ a comprehension.
 
 from __future__ import annotations
 
+import keyword
 import re
 
 import libcst as cst
@@ -42,6 +43,7 @@ ASKED = re.compile(
     r"|,\s*params *=|\w\.__[sg]etattr__\(|\.__i(?!nit)[a-z]+__\("
     r"|(?:ModuleList|Sequential)\(.*\)\.(?:append|extend)\("
     r"|\boperator\.(?:i[a-z]|[lr]shift)|\bfrom operator import"
+    r"""|(?<!\.)\beval\(f?["']"""
 )
 AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
              "__idiv__": "div_", "__ipow__": "pow_",
@@ -85,7 +87,7 @@ def _attribute_asked(call: cst.Call) -> str:
     """The name of the attribute in `getattr(x, "name")`."""
     plain = len(call.args) == 2 and not any(arg.star or arg.keyword for arg in call.args)
     name = constant(call.args[1].value) if plain else None
-    return name if isinstance(name, str) and name.isidentifier() else ""
+    return name if isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) else ""
 
 
 class Spelled(Suites):
@@ -96,6 +98,8 @@ class Spelled(Suites):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if dotted(original.func) == "getattr":
             return self.attribute(original, updated)
+        if dotted(original.func) == "eval":
+            return self.evaluated(original, updated)
         if (shared := _detached_gradient(updated)) is not None:
             self.changed = True
             return updated.with_changes(func=shared)
@@ -256,6 +260,35 @@ class Spelled(Suites):
         name = test.params.params[0].name
         chosen = cst.CompIf(test.body, whitespace_before=cst.SimpleWhitespace(" "))
         return cst.ListComp(name, cst.CompFor(name.deep_clone(), given, [chosen]))
+
+    def evaluated(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`eval("nn." + kind)` and `eval(f"nn.{kind}()")` ask torch for a name; `eval("nn.ReLU()")` is what it says."""
+        text = updated.args[0].value if len(updated.args) == 1 else None
+        if isinstance(written := constant(text), str):
+            head = written.partition(".")[0]
+            if self.module.imports.table.get(head, "").partition(".")[0] != "torch":
+                return updated
+            try:
+                made = cst.parse_expression(written)
+            except cst.ParserSyntaxError:
+                return updated
+            self.changed = True
+            return parenthesised(made)
+        if isinstance(text, cst.FormattedString):
+            parts = [getattr(p, "value", None) or getattr(p, "expression", None) for p in text.parts]
+        elif isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Add):
+            parts = [constant(text.left), text.right]
+        else:
+            return updated
+        home, called = parts[0], parts[2:] == ["()"]
+        if not isinstance(home, str) or not home.endswith(".") or len(parts) != (3 if called else 2):
+            return updated
+        module, kind = cst.parse_expression(home[:-1]), parts[1]
+        if not MODULE.fullmatch(qualified(module, self.module.imports)) or not isinstance(kind, cst.BaseExpression):
+            return updated
+        self.changed = True
+        asked = cst.Call(cst.Name("getattr"), [cst.Arg(module, comma=_COMMA), cst.Arg(kind)])
+        return cst.Call(asked) if called else asked
 
     def attribute(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """`getattr(x, "name")`"""

@@ -6,7 +6,7 @@ from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation import activations
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.builtins import builtin
-from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.evaluation.containers import element, housed
 from torch2ms.analysis.evaluation.records import named_tuple
 from torch2ms.analysis.known import starts, torchapi
 from torch2ms.analysis.known.attribute_dicts import LIBRARIES as ATTRIBUTE_DICTS
@@ -214,6 +214,15 @@ def _copied(name: str, original: Value) -> Value:
     return replace(original, place="")
 
 
+def _networks(given: Given) -> Value | None:
+    """`chain(encoders.values(), decoders.values())`: what it goes over are networks, and no parameters."""
+    each = [(arg, part) for arg, a in zip(given.node.args, given.args, strict=False) for part in a.parts]
+    if not each or any(p.kind != "module" for _, p in each) or any(not a.parts for a in given.args):
+        return None
+    deps = frozenset[str]().union(*(housed(part, arg.value).deps for arg, part in each))
+    return Value("tuple", each=Value("module", deps=deps))  # no list: cells are not made of it
+
+
 def _host(name: str, given: Given) -> Value:
     """A call into a library that knows nothing of gradients, as far as the name tells."""
     root = name.partition(".")[0]
@@ -222,7 +231,7 @@ def _host(name: str, given: Given) -> Value:
     if root == "copy" and given.args:
         return _copied(name, given.first)
     if name == "itertools.chain" and all(a.kind in ("params", "list") for a in given.args):
-        return Value("params", deps=given.deps)
+        return _networks(given) or Value("params", deps=given.deps)
     if name == "itertools.chain.from_iterable" and given.first.name in ("of params", "of list"):
         return Value("params", deps=given.deps)
     if root == "tqdm":

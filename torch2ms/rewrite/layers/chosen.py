@@ -1,4 +1,4 @@
-"""Names of a module that a text chooses: `getattr(nn, kind)(...)`, `optim.__dict__[name](...)`."""
+"""Names of a module that a text chooses: `getattr(nn, kind)(...)`, `optim.__dict__[name](...)`, `eval(kind)`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,27 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.api import Outcome, apply_call, apply_value
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import config_of
+from torch2ms.rewrite.layers.texts import evaluated
 from torch2ms.rewrite.translation import Translation
 
 TABLES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.optim.lr_scheduler")
 MOST = 12  # more names than a person would write out
 
 
+def runs(call: cst.Call) -> bool:
+    """`eval(kind)`"""
+    return type(call.func) is cst.Name and call.func.value == "eval"
+
+
 def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`getattr(nn, kind)` as a table of the names that the project writes somewhere."""
-    if dotted(original.func) != "getattr" or len(original.args) != 2:
-        return None
+    asked = dotted(original.func)
+    if asked != "getattr" or len(original.args) != 2:
+        return evaluated(original, updated, work) if asked == "eval" else None
     home = work.module.value(original.args[0].value)
     if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
+        return None
+    if _listed(original.args[1].value, work):
         return None
     return _table(home.name, original.args[1].value, updated.args[1].value, work)
 
@@ -57,6 +66,13 @@ def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
         return next(iter(calls.values())).with_changes(func=cst.parse_expression(f"{{{entries}}}[{key}]"))
     entries = ", ".join(f'"{name}": lambda: {code(call)}' for name, call in calls.items())
     return cst.parse_expression(f"{{{entries}}}[{key}]()", config_of(work.module.tree))
+
+
+def _listed(asked: cst.BaseExpression, work: Translation) -> bool:
+    """`for name in dir(optim): getattr(optim, name)`: any of its names, whatever the project writes."""
+    around = work.stmt.ancestors() if work.stmt is not None and isinstance(asked, cst.Name) else ()
+    loops = (a.node for a in around if isinstance(a.node, cst.For) and dotted(a.node.target) == dotted(asked))
+    return any(isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) in ("dir", "vars") for loop in loops)
 
 
 def looked_up(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:

@@ -289,7 +289,9 @@ def told_apart_in(loop: cst.For, iterated: cst.BaseExpression, work: Translation
     held = loop.iter.func if isinstance(loop.iter, cst.Call) and not loop.iter.args else None
     values = isinstance(held, cst.Attribute) and held.attr.value == "values"
     values = values and work.module.value(held.value).kind == "dict"  # type: ignore[union-attr]
-    if net.kind != "module" or not values and (kind not in ("list", "tuple") or not dotted(loop.iter)):
+    chained = isinstance(loop.iter, cst.Call) and work.module.value(loop.iter.func).name == "itertools.chain"
+    plain = kind in ("list", "tuple") and bool(chained or dotted(loop.iter))
+    if net.kind != "module" or not values and not plain:
         return iterated
     if not _gathered(loop, f"{dotted(loop.target)}.parameters", work):
         return iterated

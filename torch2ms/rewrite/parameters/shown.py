@@ -77,12 +77,20 @@ def _of_each(stmt: Stmt, module: ModuleInfo) -> str:
     if not isinstance(target.value, cst.Name):
         return ""
     layer, attr, scope = target.value.value, target.attr.value, stmt.block.scope
+    turning = any(a.is_loop and layer in a.defs for a in stmt.ancestors())
+    if attr in ("weight", "bias") and turning and _read_before(dotted(target), stmt):
+        return f"{dotted(target)}.name"
     if attr not in ("weight", "bias") or not module.value(target.value).name.startswith(NAMED):
         return ""
-    turning = any(a.is_loop and layer in a.defs for a in stmt.ancestors())
     if not turning and (layer not in scope.params or layer == "self"):
         return ""
     return f"{layer}.weight.name" if attr == "weight" else f"{layer}.weight.name.replace('weight', 'bias')"
+
+
+def _read_before(place: str, stmt: Stmt) -> bool:
+    """What the statement replaces is there: `bias = layer.bias.view(3, -1)` stands before it in its block."""
+    before = stmt.block.stmts[: stmt.block.stmts.index(stmt)]
+    return any(type(n) is cst.Attribute and dotted(n.value) == place for s in before for n in s.nodes)
 
 
 def shows(node: cst.BaseExpression, stmt: Stmt, depth: int) -> bool:

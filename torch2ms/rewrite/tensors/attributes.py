@@ -44,6 +44,7 @@ ASKING = "ask for its class with isinstance"
 KEEPING = (
     "keep moving_mean and moving_variance of these layers, and ops.assign them back behind what must not change them"
 )
+READ_EACH_TIME = "torch.nn.BCEWithLogitsLoss.reduction"
 NORMALISING = ("momentum", TRACKING)  # settings that only normalisation layers have
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
@@ -117,6 +118,9 @@ def attribute(
     if stored and attr in NORMALISING and receiver.kind == "module" and not receiver.name:
         why = "a normalisation of MindSpore reads it once, when it is made; whether this is one is not seen"
         work.refuse("T2M605", f"torch.nn.Module.{attr}", why, KEEPING if attr == TRACKING else ASKING)
+        return updated
+    if stored and name == READ_EACH_TIME and _sums_or_nothing(work):
+        work.tell("T2M601", name, "MindSpore's loss reads it whenever it runs")
         return updated
     if name and (rule := work.rules.find(name)) is not None:
         if stored and name.startswith("torch.nn.") and rule.returns in PLAIN and not _computes(receiver, work):
@@ -244,6 +248,12 @@ def _computes(receiver: Value, work: Translation) -> bool:
     """The class has a forward of its own, which reads its attributes each time."""
     cls = work.class_of(receiver)
     return cls is not None and cls.method("forward") is not None
+
+
+def _sums_or_nothing(work: Translation) -> bool:
+    """`criterion.reduction = "none"`: the gradient of a mean in MindSpore keeps the size of its first batch."""
+    node = work.stmt.node if work.stmt is not None else None
+    return isinstance(node, cst.Assign) and constant(node.value) in ("none", "sum")
 
 
 def _lost_argument(receiver: Value, attr: str, work: Translation) -> bool:

@@ -7,8 +7,10 @@ from typing import cast
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import EITHER
 from torch2ms.rewrite.layers import class_names
@@ -213,14 +215,36 @@ def holds_tensors(arg: cst.Arg, work: Translation) -> bool:
 def formats_badly(node: cst.BaseExpression, work: Translation, spec: str) -> bool:
     """Whether a format specification may meet a tensor."""
     value = work.module.value(node)
-    if value.kind == "unknown" and value.place == dotted(node) != "" and NUMERIC.search(spec):
-        if any(not dep.startswith("@") for dep in value.deps) and _is_given(value.place, work):
+    if value.kind == "unknown" and NUMERIC.search(spec) and any(not dep.startswith("@") for dep in value.deps):
+        given = {value.place} if value.place else {dep[1:] for dep in value.deps if dep.startswith("@")}
+        if value.place in ("", dotted(node)) and any(_is_given(name, work) for name in given):
             return True  # what a caller made of weights, formatted as one number: that of a tensor, if not one already
+    if value.kind == "unknown" and NUMERIC.search(spec) and not value.place and work.stmt is not None:
+        if any((work.stmt.block.scope.name, dep[1:]) in handed_tensors(work.project) for dep in value.deps):
+            return True
     if value.kind == "unknown" and isinstance(node, cst.Name) and work.stmt is not None:
         calls = (c for s in work.stmt.block.scope.body.walk() for c in s.calls)
         if any(dotted(c.func) in (f"{node.value}.item", f"{node.value}.detach") for c in calls):
             return True  # the program asks for its number itself
     return value.kind == "tensor" or value.name == EITHER
+
+
+@once
+def handed_tensors(project: Project) -> frozenset[tuple[str, str]]:
+    """The functions, by name, that somebody hands a container with tensors, and under which names."""
+    params: dict[str, list[list[str]]] = {}
+    for scope in (s for module in project.modules.values() for s in module.scope.walk() if s.is_function):
+        params.setdefault(scope.name, []).append(scope.params[scope.params[:1] in (["self"], ["cls"]) :])
+    found: set[tuple[str, str]] = set()
+    for module in project.modules.values():
+        for call in (c for c in module.of_kind(cst.Call) if name_called(c) in params):
+            for i, arg in enumerate(call.args):
+                held = module.value(arg.value)
+                inside = held.name == "of tensor" or any(part.kind == "tensor" for part in held.parts)
+                if held.kind in ("list", "tuple", "dict") and inside:
+                    names = [p[i] for p in params[name_called(call)] if i < len(p)] if not arg.keyword else []
+                    found |= {(name_called(call), n) for n in names or [arg.keyword.value if arg.keyword else ""]}
+    return frozenset(found)
 
 
 def _is_given(name: str, work: Translation) -> bool:

@@ -23,6 +23,7 @@ from torch2ms.tape.forward.region import Region
 from torch2ms.tape.model import Event, Owner
 from torch2ms.tape.plan import Branch, Function, Item, Text
 
+NAMED = 3  # values that cross whose names a function takes into its own; of more, the first
 CONTAINERS = {"dict", "list", "tuple", "str", "int", "float", "bool"}  # of values that are no tensors
 
 
@@ -327,7 +328,8 @@ def _early(writer: Writer, call: Call) -> Early | str:
     names = [*_one_by_one(crossing, items), *held.values()]
     if not names or len(set(names)) != len(names):
         return "what its two parts share is not seen"
-    label = "_".join([*crossing, *held.values()])
+    parts = [*crossing, *held.values()]
+    label = "_".join(parts if len(parts) <= NAMED else parts[:1])
     crossing = [*crossing, *attributes]
     first = Call(Event("backward", early[-1], early[-1].node), Region(event, region.block, early), call.owners)
     params = parameters_of(writer, first, early, loop, Outputs("", [], [], False))
