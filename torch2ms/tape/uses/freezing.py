@@ -12,6 +12,7 @@ from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
+from torch2ms.tape.uses.late_thaws import named_between
 from torch2ms.tape.uses.toggles import (
     NOBODY_KNOWS,
     Toggle,
@@ -23,7 +24,9 @@ from torch2ms.tape.uses.toggles import (
 
 def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
     """Parameters of an optimizer are frozen or thawed after it was made, and may be frozen where it matters."""
-    found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)]
+    steps = [e.stmt for e in records.events if e.kind in STEPS and e.place == owner.place]
+    every = (*toggles(scope, module, project), *named_between(steps, scope, module, project))
+    found = [t for t in every if t.place == NOBODY_KNOWS or _concerns(t, owner)]
     if not any(_in_loop(t, module) or _moved_on(t, owner, scope, module, records) for t in found):
         return False
     places = sorted({t.place for t in found})

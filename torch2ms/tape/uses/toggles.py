@@ -73,8 +73,8 @@ def called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, dep
         place = receiver if head == "self" else _given(bound[head]) if head in bound else ""
         if not place and head not in info.scope.locals:  # a name from around it
             place = head if info.module is module else NOBODY_KNOWS
-        elif not place and each is None:
-            continue
+        elif not place and each is None and (head not in bound or bound[head].kind != "object"):
+            continue  # of an object that is given, like a trainer, nobody knows which part it is
         places = [place] if place or not each else each
         flag = toggle.flag
         if toggle.name:
@@ -138,8 +138,19 @@ def by_context(stmts: Iterable[Stmt], module: ModuleInfo, project: Project, owns
     """
     if not flagged(project):
         return False
-    contexts = [item.item for s in stmts if type(s.node) is cst.With for item in s.node.items]
+    contexts = [c for s in stmts if type(s.node) is cst.With for item in s.node.items for c in _meant(item.item, s)]
     return any(_freezing(each, module, project) and not _apart(each, module, owns) for each in contexts)
+
+
+def _meant(context: cst.BaseExpression, stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    """`with ctx:` of `ctx = frozen(net) if warm else nullcontext()`: both may be meant."""
+    if isinstance(context, cst.IfExp):
+        yield from (*_meant(context.body, stmt), *_meant(context.orelse, stmt))
+    elif isinstance(context, cst.Name):
+        bound = [s.node for s in stmt.block.scope.body.walk() if context.value in s.defs and s.number < stmt.number]
+        yield from (c for n in bound if isinstance(n, cst.Assign) for c in _meant(n.value, stmt))
+    else:
+        yield context
 
 
 def _apart(context: cst.BaseExpression, module: ModuleInfo, owns: frozenset[str] | None) -> bool:
