@@ -134,8 +134,11 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
 
 
 def _left_before(event: Event, verdicts: Verdicts) -> Iterator[Stmt]:
-    """The `with` blocks around a backward call that end before an optimizer steps."""
-    steps = [e.stmt for e in verdicts.records.events if e.kind in STEPS]
+    """The `with` blocks around a backward call that end before an optimizer steps with its gradients."""
+    records = verdicts.records
+    number, owners = records.number.get(id(event)), [o for o in records.owners if o.kind == "optimizer"]
+    asked = [(e, o) for e in records.events if e.kind in STEPS for o in owners if concerns(e, o, records.owners)]
+    steps = [e.stmt for e, o in asked if any(n == number for n, _ in records.held(e, o))]
     for around in (a for a in event.stmt.ancestors() if type(a.node) is cst.With):
         within = set(map(id, around.walk()))
         if any(id(step) not in within for step in steps):

@@ -25,6 +25,7 @@ from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, 
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
+from torch2ms.tape.forward.lent import lent
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.once import of_one_turn
 from torch2ms.tape.forward.passed_over import of_items
@@ -218,6 +219,7 @@ def _of_function(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, p
     names = [value.name] if value.name or not value.items else [v.name for v in value.items if v.kind == "function"]
     found = [project.find(name, module) for name in names] if nets else []
     infos = [info for info in found if isinstance(info, FunctionInfo)]
+    yield from (left for info in infos for left in lent(call, stmt, given, info, nets))
     for number, net in nets if infos else ():
         cls = class_of(net, module, project)
         ways = [

@@ -16,6 +16,7 @@ from torch2ms.tape.uses.late_thaws import named_between
 from torch2ms.tape.uses.toggles import (
     NOBODY_KNOWS,
     Toggle,
+    by_context,
     left_by,
     taken,
     toggles,
@@ -24,7 +25,11 @@ from torch2ms.tape.uses.toggles import (
 
 def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
     """Parameters of an optimizer are frozen or thawed after it was made, and may be frozen where it matters."""
-    steps = [e.stmt for e in records.events if e.kind in STEPS and e.place == owner.place]
+    trained = records.events if project.freezes_trained else ()
+    steps = [e.stmt for e in trained if e.kind in STEPS and e.place == owner.place]
+    around = [a for s in steps for a in s.ancestors() if type(a.node) is cst.With]
+    if around and by_context(around, module, project, owner.owns, frozen=True):
+        return True
     every = (*toggles(scope, module, project), *named_between(steps, scope, module, project))
     found = [t for t in every if t.place == NOBODY_KNOWS or _concerns(t, owner)]
     if not any(_in_loop(t, module) or _moved_on(t, owner, scope, module, records) for t in found):
