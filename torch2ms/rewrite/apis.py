@@ -6,12 +6,14 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.sharing import CONTAINERS
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.stars import bound_once
+from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.inplace.copied import changed_in_place
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
@@ -95,6 +97,13 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         return updated
     rule = work.rules.find(name)
     left = changed(updated, func=work.full_name(name, updated.func))
+    if name.endswith(".vector_to_parameters") and (later := _used_later(original, work)):
+        if later == "written":
+            why = "the parameters are views of the vector in torch: what is written into it moves them"
+            work.refuse("T2M611", name, why, "give it a copy of the vector, or call it again behind the write")
+            return updated
+        why = "assumed: who reads the vector behind it wants what was given: torch's changes with the parameters"
+        work.notes.findings.append(Finding("T2M611", Tier.ASSUMED, name, why))
     if (answer := asked(name, work)) is not None:
         work.tell("T2M601", name, f"{answer.value} here, by what stands around it")
         return answer
@@ -114,6 +123,19 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         idle = work.module.zeroed and work.module.value(original).dtype == "plain"
         return skipping(made, work) if work.module.skips and not idle else made
     return work.take(outcome, left)
+
+
+def _used_later(call: cst.Call, work: Translation) -> str:
+    """What becomes of a vector that has a name, after the call that is given it: "written" in place, "read" or ""."""
+    given = argument(call, 0, "vec")
+    place, stmt = dotted(given) if given is not None else "", work.stmt
+    if not place or stmt is None:
+        return ""
+    turns = {s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()}
+    later = [s for s in stmt.block.scope.body.walk() if s.number > stmt.number or s in turns and s is not stmt]
+    if any(place in (s.defs | s.muts if type(s.node) is cst.AugAssign else s.muts) for s in later):
+        return "written"
+    return "read" if any(place in s.uses and place not in s.defs for s in later) else ""
 
 
 def _of_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -41,6 +42,7 @@ class Outside:
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
 
 
+LEFT_BEFORE = "the step comes when a `with` block has thawed parameters again: it would move those without a gradient"
 SWITCHED = "a `with` block of its forward freezes or thaws parameters, at which MindSpore looks as the forward begins"
 BY_CALLER = "the loss is made by the caller of this function"
 
@@ -102,6 +104,8 @@ def forward_of(
         return region, why
     if wanted and by_context((i for s in region.all for i in s.walk()), verdicts.module, verdicts.project, owns):
         return region, SWITCHED
+    if wanted and by_context(_left_before(event, verdicts), verdicts.module, verdicts.project, owns):
+        return region, LEFT_BEFORE
     if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, BY_CALLER
     return region, ""
@@ -126,6 +130,18 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
         return next(iter(region.idle.values()))
     verdicts.project.idle.add(verdicts.module.name)
     return "" if verdicts.module.skips else next(iter(region.idle.values()))
+
+
+def _left_before(event: Event, verdicts: Verdicts) -> Iterator[Stmt]:
+    """The `with` blocks around a backward call that end before an optimizer steps with its gradients."""
+    records = verdicts.records
+    number, owners = records.number.get(id(event)), [o for o in records.owners if o.kind == "optimizer"]
+    asked = [(e, o) for e in records.events if e.kind in STEPS for o in owners if concerns(e, o, records.owners)]
+    steps = [e.stmt for e, o in asked if any(n == number for n, _ in records.held(e, o))]
+    for around in (a for a in event.stmt.ancestors() if type(a.node) is cst.With):
+        within = set(map(id, around.walk()))
+        if any(id(step) not in within for step in steps):
+            yield around
 
 
 def _only_looked_at(event: Event, owners: list[Owner], verdicts: Verdicts) -> bool:

@@ -16,8 +16,9 @@ from torch2ms.source import parse_quietly
 
 # methods of a tensor that make one of its kind, with a storage of its own: `x.new_empty(shape).bernoulli_(keep)`
 MAKERS = {"new", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "clone"}
-MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "popleft", "appendleft", "clear", "remove",
-            "add", "discard", "push", "write", "load_state_dict", "register_buffer", "register_hook"}  # fmt: skip
+MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "popitem", "popleft", "appendleft", "clear",
+            "remove", "add", "discard", "push", "write", "load_state_dict", "register_buffer",
+            "register_hook"}  # fmt: skip
 WATCHING = {  # they watch PyTorch, or choose among its kernels: nothing that a program computes depends on them
     "torch.profiler.record_function", "torch.autograd.profiler.record_function", "torch.profiler.profile",
     "torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx", "torch.nn.attention.sdpa_kernel",

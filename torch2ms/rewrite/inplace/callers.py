@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -189,6 +190,30 @@ def give_weights(name: str, scope: Scope, project: Project, plan: Plan, depth: i
                 handed = isinstance(given, cst.Name) and give_weights(given.value, home, project, plan, depth - 1)
                 found = found or weight or handed
     return found
+
+
+def out_of_weights(name: str, scope: Scope, module: ModuleInfo, plan: Plan) -> bool:
+    """A loop goes through a list of what parameters hold: `kept = [p.data for p in net.parameters()]`."""
+    lists = [dotted(given) for s in scope.body.walk() if name in s.defs for given in _gone_through(s.node, name)]
+    made = [s.node.value for s in scope.body.walk() if isinstance(s.node, cst.Assign) and s.defs.intersection(lists)]
+    for value in (m for m in made if isinstance(m, cst.ListComp)):
+        held: cst.BaseExpression = value.elt
+        while is_data(held, module):
+            held = held.value  # type: ignore[attr-defined]
+        if held is not value.elt and is_parameter(held, module.value(held), module, plan):
+            return True
+    return False
+
+
+def _gone_through(loop: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression]:
+    """What a loop takes a name out of: of `for a, b in zip(one, two)`, two for b."""
+    if not isinstance(loop, cst.For):
+        return
+    if dotted(loop.target) == name:
+        yield loop.iter
+    elif isinstance(loop.target, cst.Tuple) and isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) == "zip":
+        pairs = zip(loop.target.elements, loop.iter.args, strict=False)
+        yield from (arg.value for element, arg in pairs if dotted(element.value) == name)
 
 
 def _starred(name: str, scope: Scope) -> bool:

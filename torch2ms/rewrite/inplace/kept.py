@@ -8,6 +8,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.sharing import begun, shares, shows
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 
 MAKING = frozenset(
     {"zeros", "ones", "empty", "full", "rand", "randn", "tensor", "zeros_like", "ones_like", "full_like"}
@@ -141,4 +142,4 @@ def _taken(stmt: Stmt, place: str) -> bool:
         return place in shows(node.value)
     if not isinstance(node, cst.Assign) or all(dotted(t.target) != place for t in node.targets):
         return False
-    return bool(shows(node.value) - {place}) or len(node.targets) > 1
+    return bool(shows(node.value) - {place}) or len(node.targets) > 1 and constant(node.value) is ...

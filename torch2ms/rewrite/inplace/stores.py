@@ -20,7 +20,7 @@ from torch2ms.editing import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
-from torch2ms.rewrite.inplace.callers import give_weights
+from torch2ms.rewrite.inplace.callers import give_weights, out_of_weights
 from torch2ms.rewrite.inplace.holders import given_by_keepers
 from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.layers.rows import of_rows
@@ -403,7 +403,8 @@ class InPlace:
 
     def of_weight(self, name: str) -> bool:
         """`w = p.data.float()`, or a Parameter of callers: after a write by index MindSpore assigns nothing to it."""
-        if give_weights(name, self.writer.scope, self.writer.project, self.writer.plan):
+        scope, plan = self.writer.scope, self.writer.plan
+        if give_weights(name, scope, self.writer.project, plan) or out_of_weights(name, scope, self.module, plan):
             return True
         made = [s.node for s in self.writer.scope.body.walk() if name in s.defs and s.is_small]
         for node in made:

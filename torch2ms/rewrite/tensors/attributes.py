@@ -49,6 +49,17 @@ NORMALISING = ("momentum", TRACKING)  # settings that only normalisation layers 
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
 
+def _may_normalise(receiver: Value, attr: str, work: Translation) -> bool:
+    """A layer of no class that is seen, or what has no kind, where the program has the setting of such layers, too:
+    `momenta[m] = m.momentum`, `for m in momenta: m.momentum = 0.1`."""
+    if receiver.kind != "unknown":
+        return receiver.kind == "module"
+    stmts = (s for scope in work.module.scope.walk() for s in scope.body.walk())
+    read = (n.value for s in stmts for n in s.nodes if type(n) is cst.Attribute and n.attr.value == attr)
+    held = [value for value in map(work.module.value, read) if value.kind == "module"]
+    return any(not value.name or value.name.startswith("torch.nn.BatchNorm") for value in held)
+
+
 def attribute(
     original: cst.Attribute, updated: cst.Attribute, work: Translation, where: Positions
 ) -> cst.BaseExpression:
@@ -115,7 +126,7 @@ def attribute(
         return updated
     if stored and attr == "inplace" and receiver.kind == "module" and work.class_of(receiver) is None:
         return updated  # a layer of MindSpore never writes into what it is given
-    if stored and attr in NORMALISING and receiver.kind == "module" and not receiver.name:
+    if stored and attr in NORMALISING and not receiver.name and _may_normalise(receiver, attr, work):
         why = "a normalisation of MindSpore reads it once, when it is made; whether this is one is not seen"
         work.refuse("T2M605", f"torch.nn.Module.{attr}", why, KEEPING if attr == TRACKING else ASKING)
         return updated

@@ -240,7 +240,15 @@ def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bo
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
     made: tuple[type[cst.CSTNode], ...] = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
     made = (*made, cst.For) if kinds <= {"object", "function", "unknown"} else made
-    return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)
+    only = all(id(n) in called or _callable(writer.module.value(n), writer) for n in named)
+    return bool(named) and only and all(isinstance(node, made) for node in makers)
+
+
+def _callable(value: Value, writer: Writer) -> bool:
+    """An object of the program that can be called: MindSpore takes it for a function, and asks for its name."""
+    known = value.kind == "object" and writer.project is not None
+    cls = class_of(value, writer.module, writer.project) if known and writer.project is not None else None
+    return cls is not None and cls.method("__call__") is not None
 
 
 def _unreadable(cell: Value, writer: Writer) -> bool:

@@ -8,7 +8,9 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.tape.forward.choices import asked_there, but_for_shapes, own
+from torch2ms.tape.forward.choices import asked_there, but_for_shapes, of_shape, own
+
+FINDING = frozenset("nonzero argwhere flatnonzero masked_select unique".split())  # as many as the values let be found
 
 
 def asked_by(
@@ -29,6 +31,9 @@ def asked_by(
         value = bound.node.value if type(bound.node) is cst.Assign else None
         if type(value) in (cst.Attribute, cst.Subscript) or type(value) is cst.Call and name_called(value) == "get":
             uses |= bound.uses  # `target = batch.get("target")`
+    for bound in _found(test, stmt):
+        parts.append(own(bound))
+        uses |= bound.uses
     loops = {id(a) for a in stmt.ancestors() if a.is_loop}
     left = [s for s in stmt.block.scope.body.walk() if s is not stmt and not isinstance(s.node, cst.FunctionDef)]
     found = True
@@ -45,6 +50,19 @@ def asked_by(
                 left.remove(before)
                 found = True
     return parts, uses
+
+
+def _found(test: cst.BaseExpression, stmt: Stmt) -> list[Stmt]:
+    """What binds the names of whose shape a condition asks, where the values decide about it:
+    `rows = torch.where(expert == k)[0]`, `if rows.numel() == 0`."""
+    sized = {n.value for part in descend(test) if of_shape(part) for n in descend(part) if type(n) is cst.Name}
+    bound = [s for s in stmt.block.scope.body.walk() if s.number < stmt.number and s.defs & sized] if sized else []
+    return [s for s in bound if not s.blocks and any(_finds(c) for c in s.calls)]
+
+
+def _finds(call: cst.Call) -> bool:
+    name = name_called(call)
+    return name in FINDING or name == "where" and len(call.args) == 1
 
 
 def _ends(stmt: Stmt) -> bool:

@@ -39,6 +39,9 @@ def lists_of(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Lists:
 
     def lists(place: str) -> bool:
         parent, _, name = place.rpartition(".")
+        if not parent:
+            whole = networks(False).get(place)
+            return whole is not None and whole.name in LAYERS
         value = networks(False).get(parent) or networks(True).get(parent)
         cls = class_of(value, module, project) if value is not None else None
         part = weighted_parts(cls, project).get(name) if cls is not None else None
@@ -52,16 +55,19 @@ def _networks(stmts: list[Stmt], module: ModuleInfo) -> dict[str, Value]:
     for node in (n for s in stmts for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
         value = module.value(node)
         if value.kind == "module" and value.name:
+            if value.name in LAYERS:
+                found[value.place] = value
             found.setdefault(value.place, value)
     return found
 
 
 def picked(stmt: Stmt, module: ModuleInfo, lists: Lists) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
     """What the expressions of a statement decide by, and what some of the results depend on alone."""
+    stored = {id(t.target) for t in stmt.node.targets} if isinstance(stmt.node, cst.Assign) else ()
     for node in descend(own(stmt)):
         if isinstance(node, cst.IfExp):
             yield node.test, by_side(node, module, lists)
-        elif isinstance(node, cst.Subscript) and moving(node):
+        elif isinstance(node, cst.Subscript) and moving(node) and id(node) not in stored:
             places = by_item(node, module, lists)
             yield from ((test, places) for test in (deciding(node, stmt) if places else [node]))
 
@@ -75,9 +81,9 @@ def deciding(node: cst.Subscript, stmt: Stmt) -> list[cst.BaseExpression]:
         for clause in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
             if type(clause.target) is cst.Name and clause.target.value == name and goes_through(clause.iter) == holder:
                 return [i.test for i in clause.ifs]
-        for loop in (a.node for a in stmt.ancestors() if isinstance(a.node, cst.For)):
+        for around, loop in ((a, a.node) for a in stmt.ancestors() if isinstance(a.node, cst.For)):
             if key_of(loop) == name:
-                through = goes_through(loop.iter)
+                through = goes_through(loop.iter, around)
                 whole = through == holder or filled_whole(through, node.value, stmt)
                 return [] if whole and not left_behind(node, stmt) else [node]
     return [node]

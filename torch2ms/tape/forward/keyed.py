@@ -15,8 +15,16 @@ JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 ORDERS = ("list", "sorted", "tuple")
 
 
-def goes_through(node: cst.BaseExpression) -> str:
-    """The container that an expression goes through all keys of: `d`, `d.keys()`, `d.items()`, `sorted(d)`."""
+def goes_through(node: cst.BaseExpression, stmt: Stmt | None = None) -> str:
+    """The container that an expression goes through all keys of: `d`, `d.keys()`, `d.items()`, `sorted(d)`.
+
+    Of a loop, `stmt`, also where its keys have a name: `keys = list(d)`, `enumerate(keys)`.
+    """
+    if stmt is not None:
+        node = node.args[0].value if _numbered(node) and isinstance(node, cst.Call) else node
+        named = [s.node for s in stmt.block.scope.body.walk() if isinstance(node, cst.Name) and node.value in s.defs]
+        made = named[0].value if len(named) == 1 and isinstance(named[0], cst.Assign) else None
+        node = made if isinstance(made, cst.Call) and dotted(made.func) in ORDERS else node
     while isinstance(node, cst.Call) and dotted(node.func) in ORDERS and node.args:
         node = node.args[0].value
     keys = isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute)
@@ -30,7 +38,13 @@ def key_of(loop: cst.For) -> str:
     target: cst.BaseExpression = loop.target
     if isinstance(target, cst.Tuple) and len(target.elements) == 2 and code(loop.iter).endswith(".items()"):
         target = target.elements[0].value
+    elif isinstance(target, cst.Tuple) and len(target.elements) == 2 and _numbered(loop.iter):
+        target = target.elements[1].value
     return target.value if isinstance(target, cst.Name) else ""
+
+
+def _numbered(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and dotted(node.func) == "enumerate" and bool(node.args)
 
 
 def filled_whole(name: str, holder: cst.BaseExpression, stmt: Stmt) -> bool:

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.tape.forward.choices import moving, own
+from torch2ms.tape.forward.cut_short import CUTTING, beside, ends_before, taken_out
 from torch2ms.tape.forward.differing import NOTHING, Lists, lists_of, real
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.fixed import fixed
@@ -64,6 +65,21 @@ def guarded(
         for test, source in choosing(stmt):
             if places := _of([n for n in gathered(source) if isinstance(n, cst.BaseExpression)], module, lists):
                 yield test, stmt, places
+    yield from cut_short(stmts, module, lists)
+
+
+def cut_short(
+    stmts: list[Stmt], module: ModuleInfo, lists: Lists
+) -> Iterator[tuple[cst.BaseExpression, Stmt, frozenset[str]]]:
+    """What decides which results a statement takes out of a container, or comes to beside a shorter list."""
+    for stmt in stmts if module.says(CUTTING) else ():
+        for holder in taken_out(stmt, stmts):
+            if places := _several(holder, module, lists):
+                tests = [a.node.test for a in stmt.ancestors() if isinstance(a.node, cst.If) and a in stmts]
+                yield from ((asked, stmt, places) for asked in (holder, *tests))
+        for one, others in beside(stmt):
+            if places := _several(one, module, lists):
+                yield from ((other, stmt, places) for other in others if ends_before(one, other, stmt, module))
 
 
 def replaced(
@@ -80,7 +96,8 @@ def of_items(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Iterato
     lists = lists_of(stmts, module, project)
     for item, places in fixed(stmts, module, lists, project):
         yield from (Skipped(p, item, code=spelled(p, stmts, module), ever=True) for p in places)
-    for through, places in replaced(stmts, module, lists):
+    every = [*replaced(stmts, module, lists), *((t, places) for t, _, places in cut_short(stmts, module, lists))]
+    for through, places in every:
         yield from (Skipped(p, code(through), code=spelled(p, stmts, module), ever=True) for p in sorted(places))
 
 
@@ -119,6 +136,22 @@ def _behind(loop: Stmt, module: ModuleInfo, lists: Lists) -> frozenset[str]:
     inside = (n for b in loop.blocks for s in b.walk() if s.is_small for n in s.nodes)
     taken = [n.value for n in inside if type(n) is cst.Subscript and moving(n)]
     return _of([*(n for n in gathered(loop.node.iter) if isinstance(n, cst.BaseExpression)), *taken], module, lists)
+
+
+def _several(node: cst.BaseExpression, module: ModuleInfo, lists: Lists) -> frozenset[str]:
+    """The layers behind a container that are not behind all items of it."""
+    value = module.value(node)
+    if value.kind not in ("list", "tuple", "dict"):
+        return NOTHING
+    items = [real(item) for item in value.items or ()]
+    whole = NOTHING.union(*items) if items else real(value)
+    apart = whole - items[0].intersection(*items) if items else innermost(whole)
+    return (apart if len(apart) > 1 else NOTHING) | frozenset(filter(lists, whole))
+
+
+def innermost(places: frozenset[str]) -> frozenset[str]:
+    """The layers, without what they are a part of."""
+    return frozenset(p for p in places if not any(other.startswith(f"{p}.") for other in places))
 
 
 def _of(nodes: list[cst.BaseExpression], module: ModuleInfo, lists: Lists) -> frozenset[str]:

@@ -14,6 +14,7 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import Value, any_overlap, overlaps, within
+from torch2ms.tape.forward.alike import SHARING, alike, shared_too
 from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
@@ -62,7 +63,7 @@ class Finder:
         self.taken: dict[int, Region] = {}
         self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
         self.callers: dict[str, list[Stmt]] = {}  # by name, the statements that call what it holds: no tensor
-        self.captured = captured(module)
+        self.captured, self.alike = captured(module), alike(module) if module.says(SHARING) else None
         self.arrays = module.has("from_numpy(") or "numpy" in module.imports.table.values()  # it may make some
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
@@ -475,11 +476,14 @@ class Finder:
 
     def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
+        pairs = self.alike.of(stmt.block.scope) if self.alike is not None else None
         writes = {root(w) for w in stmt.all_defs | stmt.all_muts}
+        writes |= shared_too(stmt.all_muts, pairs) if pairs else set()
         reads = {root(u) for u in stmt.all_uses} | self.captured.reads(stmt)
         own = self.effects(stmt)
         for other in others:
             other_writes = {root(w) for w in other.all_defs | other.all_muts}
+            other_writes |= shared_too(other.all_muts, pairs) if pairs else set()
             other_reads = {root(u) for u in other.all_uses}
             if writes & (other_reads | other_writes) or reads & other_writes or writes & self.captured.reads(other):
                 return False

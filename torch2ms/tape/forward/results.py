@@ -15,27 +15,48 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
 from torch2ms.analysis.values import Value, entries
 from torch2ms.tape.forward.choices import own, tests_of
+from torch2ms.tape.forward.cut_short import beside, taken_out, uneven, written_out
 from torch2ms.tape.forward.differing import NOTHING, Lists, real
 from torch2ms.tape.forward.given import Given
-from torch2ms.tape.forward.passed_over import COMPREHENSIONS, choosing, guards, only_last
+from torch2ms.tape.forward.passed_over import COMPREHENSIONS, choosing, guards, innermost, only_last
 
 Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
 Items = dict[object, frozenset[str]]  # the layers behind each item
 ANY = object()  # the key of what may be of any layer of a list
 
 
-def at_times(call: cst.Call, given: Given, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
+def at_times(call: cst.Call, stmt: Stmt, given: Given, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
     """The conditions of a called function, and the layers whose results it uses under them alone."""
     for name, items in _given(call, scope, module, lists):
         yield from _apart(name, items, given, list(scope.body.walk()))
+        parts = {param for param, arg in _handed(call, scope) if uneven(arg, stmt, module)}
+        for _, through, places in _beside(scope, {name: items}, parts) if parts else ():
+            yield through, places, bool({n.value for n in gathered(through) if type(n) is cst.Name} & given.turning)
+
+
+def _handed(call: cst.Call, scope: Scope) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The parameters of a called function, and what a call gives for each."""
+    params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
+    for position, arg in enumerate(call.args):
+        if not arg.star:
+            at = params[position] if position < len(params) else ""
+            yield arg.keyword.value if arg.keyword is not None else at, arg.value
+
+
+def _beside(
+    scope: Scope, known: dict[str, Items], others: set[str]
+) -> Iterator[tuple[Stmt, cst.BaseExpression, frozenset[str]]]:
+    """What a function goes through together with results, that is among these names, and the layers behind them."""
+    for stmt in scope.body.walk():
+        for one, along in beside(stmt):
+            if places := _read(one, known):
+                yield from ((stmt, other, places) for other in along if dotted(other) in others)
 
 
 def _given(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[tuple[str, Items]]:
     """The parameters of a called function that are results of several layers."""
-    params = scope.params[1:] if scope.params[:1] == ["self"] else scope.params
-    for position, arg in enumerate(call.args):
-        items = _items(module.value(arg.value), lists) if not arg.star else {}
-        name = arg.keyword.value if arg.keyword is not None else params[position] if position < len(params) else ""
+    for name, arg in _handed(call, scope):
+        items = _items(module.value(arg), lists)
         if name and (ANY in items or len(set(items.values())) > 1):
             yield name, items
 
@@ -47,12 +68,7 @@ def _items(value: Value, lists: Lists) -> Items:
         among = frozenset(d for d in real(value) if lists(d))
         return {ANY: among} if among else {}
     known = entries(value) if value.kind == "dict" else dict(enumerate(value.items))
-    return {key: _innermost(real(item)) for key, item in known.items()}
-
-
-def _innermost(places: frozenset[str]) -> frozenset[str]:
-    """The layers, without what they are a part of."""
-    return frozenset(p for p in places if not any(other.startswith(f"{p}.") for other in places))
+    return {key: innermost(real(item)) for key, item in known.items()}
 
 
 def _apart(name: str, items: Items, given: Given, stmts: list[Stmt]) -> Iterator[Use]:
@@ -97,13 +113,18 @@ def _moves(test: cst.BaseExpression, branch: Stmt, given: Given) -> bool:
     )
 
 
-def last_alone(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
-    """What a called function goes through of which it uses the last alone, and the layers behind it."""
+def never_used(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
+    """What a called function uses the last result of alone, takes some out of, or goes through beside a list of
+    numbers, and the layers behind the results."""
+    numbers = {param for param, arg in _handed(call, scope) if written_out(module.value(arg))}
     for name, items in _given(call, scope, module, lists):
         places = frozenset().union(*items.values())
-        for stmt in scope.body.walk():
+        stmts = list(scope.body.walk())
+        for stmt in stmts:
             if isinstance(stmt.node, cst.For) and _read(stmt.node.iter, {name: items}) and only_last(stmt, module):
                 yield stmt.node.iter, places, False
+            yield from ((held, read, False) for held in taken_out(stmt, stmts) if (read := _read(held, {name: items})))
+        yield from ((other, read, False) for _, other, read in _beside(scope, {name: items}, numbers) if numbers)
 
 
 def _named(stmt: Stmt, known: dict[str, Items], name: str) -> dict[str, Items]:

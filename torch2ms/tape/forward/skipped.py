@@ -25,10 +25,11 @@ from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, 
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
+from torch2ms.tape.forward.lent import lent
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.once import of_one_turn
 from torch2ms.tape.forward.passed_over import of_items
-from torch2ms.tape.forward.results import at_times, last_alone
+from torch2ms.tape.forward.results import at_times, never_used
 from torch2ms.tape.forward.tables import in_turn
 from torch2ms.tape.forward.unnamed import goes_through_itself, unnamed
 from torch2ms.tape.forward.unsteady import changes
@@ -91,9 +92,9 @@ def _of_results(
     if isinstance(info, FunctionInfo):
         inside = given.of(call, stmt, info.scope.params, info.scope.node)
         lists = lists_of(stmts, module, project)
-        for test, places, moves in at_times(call, inside, info.scope, module, lists):
+        for test, places, moves in at_times(call, stmt, inside, info.scope, module, lists):
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
-        for through, places, _ in last_alone(call, info.scope, module, lists):
+        for through, places, _ in never_used(call, info.scope, module, lists):
             yield from (Skipped(p, code(through), code=spelled(p, stmts, module), ever=True) for p in sorted(places))
 
 
@@ -218,6 +219,7 @@ def _of_function(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, p
     names = [value.name] if value.name or not value.items else [v.name for v in value.items if v.kind == "function"]
     found = [project.find(name, module) for name in names] if nets else []
     infos = [info for info in found if isinstance(info, FunctionInfo)]
+    yield from (left for info in infos for left in lent(call, stmt, given, info, nets))
     for number, net in nets if infos else ():
         cls = class_of(net, module, project)
         ways = [

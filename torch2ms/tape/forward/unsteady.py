@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.program.beginning import in_constructors
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.never_run import never_run
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -24,7 +25,7 @@ def changes(
     test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given, cls: ClassInfo, project: Project
 ) -> bool:
     """Whether a condition of a forward of this class is another one from call to call."""
-    if given.none_at_times(test):
+    if given.none_at_times(test) or of_itself(test, stmt, info, given):
         return True
     parts, uses = asked_by(test, stmt)
     nodes = [n for part in parts for n in descend(part)]
@@ -55,6 +56,15 @@ def changes(
     if any(rebound(attr, cls, project) for attr in asked):
         return True
     return any(_turns(name, info.module) for name in uses if "." not in name and name not in info.scope.locals)
+
+
+def of_itself(test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given) -> bool:
+    """What calls itself asks of which kind a part is that it was given: `if isinstance(tree, int)`."""
+    if not given.turning or info.name not in info.module.called:
+        return False
+    asked = {root(u) for u in expression_uses(test, stmt)} & given.turning
+    name = f"self.{info.name}" if info.scope.cls is not None else info.name
+    return bool(asked) and any(dotted(c.func) == name for s in info.scope.body.walk() for c in s.calls)
 
 
 def _of_layer(node: cst.Attribute, module: ModuleInfo) -> bool:

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.reach import reached
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import within
 from torch2ms.tape.forward.region import Region
 
@@ -30,6 +30,8 @@ def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
     """What names the layers at a place in statements, or in the methods of an object beside theirs; "" if they are not
     seen to name them or what they belong to."""
     picked = {d for s in stmts if _picks(s) for d in s.defs}  # what statements bind may be an item of a list
+    clauses = (n.target for s in stmts for n in s.nodes if type(n) is cst.CompFor)
+    picked |= {n.value for target in clauses for n in descend(target) if type(n) is cst.Name}
     cls = stmts[0].block.scope.cls if stmts else None
     beside = [s for scope in cls.children for s in scope.body.walk()] if cls is not None else []
     for every, own in ((stmts, False), (beside, True)):

@@ -11,9 +11,11 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.model import ENTRY, Event, Owner
+from torch2ms.tape.uses.late_thaws import named_between
 from torch2ms.tape.uses.toggles import (
     NOBODY_KNOWS,
     Toggle,
+    by_context,
     left_by,
     taken,
     toggles,
@@ -22,7 +24,13 @@ from torch2ms.tape.uses.toggles import (
 
 def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
     """Parameters of an optimizer are frozen or thawed after it was made, and may be frozen where it matters."""
-    found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)]
+    trained = records.events if project.freezes_trained else ()
+    steps = [e.stmt for e in trained if e.kind in STEPS and e.place == owner.place]
+    around = [a for s in steps for a in s.ancestors() if type(a.node) is cst.With]
+    if around and by_context(around, module, project, owner.owns, frozen=True):
+        return True
+    every = (*toggles(scope, module, project), *named_between(steps, scope, module, project))
+    found = [t for t in every if t.place == NOBODY_KNOWS or _concerns(t, owner)]
     if not any(_in_loop(t, module) or _moved_on(t, owner, scope, module, records) for t in found):
         return False
     places = sorted({t.place for t in found})

@@ -19,7 +19,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.plan import Plan
@@ -112,6 +112,18 @@ def switches(scope: Scope, module: ModuleInfo, project: Project) -> list[Toggle]
     return order_of(project).switches(scope, module)
 
 
+def named_between(steps: list[Stmt], scope: Scope, module: ModuleInfo, project: Project) -> list[Toggle]:
+    """The calls known by their names only that may freeze parameters, in a loop where an optimizer steps."""
+    order = order_of(project) if steps and project.freezes_trained else None
+    if order is None or not order.leading:
+        return []
+    loops = [a for step in steps for a in step.ancestors() if a.is_loop]
+    followed = {id(inner) for t in toggles(scope, module, project) for inner in t.stmt.walk()}
+    stmts = {id(s): s for loop in loops for s in loop.walk() if not s.blocks and id(s) not in followed}
+    found = [[t for call in s.calls for t in order.named(call, s, module, order.leading)] for s in stmts.values()]
+    return [t for each in found for t in each if any(other.flag is not True for other in each)]
+
+
 class Order:
     """What freezes and thaws in front of a statement and behind it, in whichever function of the project."""
 
@@ -130,6 +142,17 @@ class Order:
                 self.thawing |= {called_as(scope) for t in own if t.flag is not False}
         self.freezing, self.thawing = callers(self.freezing, project), callers(self.thawing, project)
         self.seen: dict[int, list[Toggle]] = {}
+
+    @cached_property
+    def unnamed(self) -> set[str]:
+        """The functions that call methods by names that are not written out, and those that call these."""
+        by_name = (s for s, _ in self.scopes if any(_unnamed(c) for inner in s.body.walk() for c in inner.calls))
+        return callers({called_as(s) for s in by_name if s.is_function}, self.project) if self.freezing else set()
+
+    @cached_property
+    def leading(self) -> set[str]:
+        """What freezes, also where a call of it is followed, and what may call it by its name."""
+        return callers(set(self.freezing), self.project, resolved=True) | self.unnamed
 
     def frozen_before(self, make: Make, asked: set[int]) -> bool:
         """Something that the optimizer holds may be frozen when it is made."""
@@ -212,11 +235,11 @@ class Order:
             found = [t if root(t.place) in seen else replace(t, place=NOBODY_KNOWS) for t in found]
             for stmt in scope.body.walk():
                 if not stmt.blocks and id(stmt) not in known:
-                    found += [t for call in stmt.calls for t in self._named(call, stmt, module)]
+                    found += [t for call in stmt.calls for t in self.named(call, stmt, module, self.freezing)]
             self.seen[id(scope)] = found
         return self.seen[id(scope)]
 
-    def _named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Iterator[Toggle]:
+    def named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo, freezing: set[str]) -> Iterator[Toggle]:
         """What a call may do to the flags that is known by its name only: `hook(net)`, `callback.begin(trainer)`."""
         name, places = name_called(call), {NOBODY_KNOWS}
         if module.value(call.func).kind in ("function", "class"):
@@ -225,10 +248,20 @@ class Order:
             name = "__call__"  # `hook(net)`, `hooks[0](net)`, `Thaw(3)(net)`
         elif type(call.func) is not cst.Attribute or module.value(call.func.value).kind not in HOLDING:
             return
-        if name in self.freezing:
+        named = {name}
+        if name in self.unnamed:
+            named = {text for a in call.args if isinstance(text := constant(a.value), str)} or freezing
+        if named & freezing:
             yield from (Toggle(stmt, place, False) for place in places)
-        if name in self.thawing:
+        if named & self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _unnamed(call: cst.Call) -> bool:
+    """`getattr(callback, event)(trainer)`: any method may be meant."""
+    made = call.func
+    by_name = type(made) is cst.Call and type(made.func) is cst.Name and made.func.value == "getattr"
+    return by_name and len(made.args) > 1 and constant(made.args[1].value) is ...  # type: ignore[attr-defined]
 
 
 def _own(call: cst.Call) -> str:

@@ -32,7 +32,7 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.uses.freezing import thaws
 from torch2ms.tape.uses.frozen_outside import frozen_outside
 from torch2ms.tape.uses.gradients import inside_loop
-from torch2ms.tape.uses.late_thaws import late_thaws, switches
+from torch2ms.tape.uses.late_thaws import late_thaws, named_between, switches
 from torch2ms.tape.uses.phases import phases
 from torch2ms.tape.uses.toggles import Toggle, toggles
 
@@ -148,6 +148,8 @@ def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Liftin
         return False
     owners = [o for o in records.owners if o.kind in ("optimizer", "module", "params")]
     found = (switches if late else toggles)(scope, module, project) if owners else []
+    if owners and not late:
+        found = [*found, *named_between([e.stmt for e in records.events if e.kind in STEPS], scope, module, project)]
     return all(_nothing_waits(t, o, records) for t in found for o in owners)
 
 

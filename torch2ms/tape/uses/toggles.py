@@ -73,8 +73,8 @@ def called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, dep
         place = receiver if head == "self" else _given(bound[head]) if head in bound else ""
         if not place and head not in info.scope.locals:  # a name from around it
             place = head if info.module is module else NOBODY_KNOWS
-        elif not place and each is None:
-            continue
+        elif not place and each is None and (head not in bound or bound[head].kind != "object"):
+            continue  # of an object that is given, like a trainer, nobody knows which part it is
         places = [place] if place or not each else each
         flag = toggle.flag
         if toggle.name:
@@ -131,15 +131,31 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
     return None, ""
 
 
-def by_context(stmts: Iterable[Stmt], module: ModuleInfo, project: Project, owns: frozenset[str] | None = None) -> bool:
+def by_context(
+    stmts: Iterable[Stmt], module: ModuleInfo, project: Project, owns: frozenset[str] | None = None, *,
+    frozen: bool = False,
+) -> bool:  # fmt: skip
     """One of the statements is a `with` whose context, a class or generator of the project, freezes or thaws.
 
     One that is given networks does not count where none of them is among what gradients are taken of, `owns`.
+    `frozen`: only one in whose block something is frozen.
     """
     if not flagged(project):
         return False
-    contexts = [item.item for s in stmts if type(s.node) is cst.With for item in s.node.items]
-    return any(_freezing(each, module, project) and not _apart(each, module, owns) for each in contexts)
+    contexts = [c for s in stmts if type(s.node) is cst.With for item in s.node.items for c in _meant(item.item, s)]
+    asks = _frozen_inside if frozen else _freezing
+    return any(asks(each, module, project) and not _apart(each, module, owns) for each in contexts)
+
+
+def _meant(context: cst.BaseExpression, stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    """`with ctx:` of `ctx = frozen(net) if warm else nullcontext()`: both may be meant."""
+    if isinstance(context, cst.IfExp):
+        yield from (*_meant(context.body, stmt), *_meant(context.orelse, stmt))
+    elif isinstance(context, cst.Name):
+        bound = [s.node for s in stmt.block.scope.body.walk() if context.value in s.defs and s.number < stmt.number]
+        yield from (c for n in bound if isinstance(n, cst.Assign) for c in _meant(n.value, stmt))
+    else:
+        yield context
 
 
 def _apart(context: cst.BaseExpression, module: ModuleInfo, owns: frozenset[str] | None) -> bool:
@@ -154,12 +170,30 @@ def _apart(context: cst.BaseExpression, module: ModuleInfo, owns: frozenset[str]
 
 
 def _freezing(context: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    return any(switched(s, i.module) for i in _run(context, module, project) for s in i.scope.body.walk())
+
+
+def _frozen_inside(context: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    """What the context runs in front of its block freezes: `__enter__`, or a generator up to its `yield`."""
+    for info in _run(context, module, project):
+        stmts = list(info.scope.body.walk())
+        ends = (s.number for s in stmts if not s.blocks and any(type(n) is cst.Yield for n in s.nodes))
+        last = next(ends, stmts[-1].number + 1 if stmts else 0)
+        if info.name != "__exit__" and any(
+            switched(s, info.module) and flag_of(s)[0] is not True for s in stmts if s.number < last
+        ):
+            return True
+    return False
+
+
+def _run(context: cst.BaseExpression, module: ModuleInfo, project: Project) -> list[FunctionInfo]:
+    """The functions of the project that a context runs."""
     value = module.value(context)
     cls = class_of(value, module, project) if value.kind == "object" else None
     infos = [cls.method(name) for name in ("__enter__", "__exit__")] if cls is not None else []
     if cls is None and isinstance(context, cst.Call):
         infos.append(_helper(context, module, project)[0])
-    return any(switched(s, i.module) for i in infos if i is not None for s in i.scope.body.walk())
+    return [info for info in infos if info is not None]
 
 
 def _of_any_class(name: str, project: Project) -> FunctionInfo | None:
