@@ -18,6 +18,7 @@ from torch2ms.analysis.syntax.patterns import is_docstring
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.candidate import Candidate
+from torch2ms.inlining.curved import curved
 from torch2ms.inlining.folding import bound_names, unguarded
 from torch2ms.inlining.meanings import free_names, means
 
@@ -149,21 +150,25 @@ def _candidate(
 ) -> Candidate | None:
     """The function, if it is one of these."""
     line = next((s.lineno for s in info.scope.body.walk() if _differentiates(s, info, reached, inner)), 0)
+    if not line and (line := curved(info)):
+        return plain(info, sites, line, nests=True) if movable(info, nests=True) else None
     return plain(info, sites, line) if line and movable(info) else None
 
 
 def plain(
-    info: FunctionInfo, sites: list[Site], line: int, ends: bool = False, guarded: bool = False
+    info: FunctionInfo, sites: list[Site], line: int, ends: bool = False, guarded: bool = False, nests: bool = False
 ) -> Candidate | None:
     """A function or method as it is usually defined; `ends`: at its end, where it returns nothing, or before that,
-    where it is `guarded`."""
+    where it is `guarded`; `nests`: with functions of its own."""
     node = info.scope.node
     if not isinstance(node, cst.FunctionDef) or not isinstance(node.body, cst.IndentedBlock):
         return None
     params = node.params
     if node.asynchronous or params.star_kwarg is not None:
         return None
-    if any(dotted(d.decorator) != "staticmethod" for d in node.decorators) or info.scope.children or info.scope.off:
+    if any(dotted(d.decorator) != "staticmethod" for d in node.decorators) or info.scope.off:
+        return None
+    if info.scope.children and not nests:
         return None
     if info.cls is not None and (info.name.startswith("__") and info.name != CALL or info.cls.kind == "autograd"):
         return None
@@ -245,10 +250,13 @@ def _straight(info: FunctionInfo) -> bool:
     return movable(info) and not any(type(s.node) is cst.Return and s is not last for s in stmts)
 
 
-def movable(info: FunctionInfo) -> bool:
-    """Nothing of its own but its returns is what a caller's block could not hold."""
+def movable(info: FunctionInfo, nests: bool = False) -> bool:
+    """Nothing of its own but its returns is what a caller's block could not hold; `nests`: and functions."""
     stmts = list(info.scope.body.walk())
-    kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
+    kinds: set[type] = {cst.Global, cst.Nonlocal, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With}
+    kinds |= set() if nests else {cst.FunctionDef}
+    if nests:
+        stmts += [s for child in info.scope.children for s in child.body.walk()]
     if [s for s in stmts if s.node.__class__ in kinds or s.modes or s.off]:
         return False
     held = (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)

@@ -93,7 +93,7 @@ def specialised(
             lines.append(each)
             if returns(each):
                 return lines
-            if any(type(n) is cst.Return for n in descend(each)):
+            if type(each) is not cst.FunctionDef and any(type(n) is cst.Return for n in descend(each)):
                 return None
         known = {name: value for name, value in known.items() if not binds(line, name)}
     return None

@@ -149,7 +149,7 @@ class Assignments:
             return self.writer.text(f"{{0}} = {held}", target, given)
         if self.writer.differentiated and (made := into_view(stmt, target, given, self.writer)):
             return made
-        if made := scattered(stmt, target, given, self.writer):
+        if made := self.leaves.stored(target, given) or scattered(stmt, target, given, self.writer):
             return made
         if whole(target, given, self.module):
             why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"

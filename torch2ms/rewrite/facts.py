@@ -9,9 +9,9 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.oddities import EMPTY, PICKED
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import ClassInfo, Project
-from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import SEQUENCE, UNTYPED
 from torch2ms.api.signature import Shape, Signature
 from torch2ms.rewrite.layers.handed import held_calls
@@ -25,6 +25,7 @@ SET_DECAY = re.compile(r"""\[["']weight_decay["']\]\s*[-+*/]?=[^=]|\.update\([^(
 GIVEN_DECAY = re.compile(r"\bweight_decay\s*=")
 LOADED_STATE = re.compile(r"opt\w*\.load_state_dict\(")  # another optimizer's decay comes along
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
+TRAINED = re.compile(r"\boptim\.\w+\([^\n]*\.values\(\)")  # the leaves of a dict, which are Parameters
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 _WRITTEN = frozenset({cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary})  # data of a tensor
 LAYER_NAMES = re.compile(r"\b(named_(children|modules|parameters)|state_dict|get_submodule|get_parameter|_modules)\b")
@@ -35,6 +36,22 @@ LABELS = re.compile(
     r"(?:^|[._])(?:targets?|labels?|ys?|gt|tgt|masks?|idx|ind(?:ex|ices)|ids?|tokens?|lengths?)(?:_\w+)?$"
 )
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
+
+
+@once
+def of_items(module: ModuleInfo) -> set[int]:
+    """The names for what loops take out of dicts, `{k: v.clone() for k, v in weights.items()}`, by id: leaves that a
+    dict has are Parameters."""
+    found: set[int] = set()
+    for kind in (cst.DictComp, cst.ListComp, cst.GeneratorExp):
+        for loop in module.of_kind(kind):
+            head = loop.for_in  # type: ignore[attr-defined]
+            items = head.iter
+            if isinstance(items, cst.Call) and name_called(items) in ("items", "values"):
+                names = {n.value for n in descend(head.target) if isinstance(n, cst.Name)}
+                if "state_dict" not in code(items):
+                    found |= {id(n) for n in descend(loop) if isinstance(n, cst.Name) and n.value in names}
+    return found
 
 
 class ModuleFacts(ProjectFacts):
@@ -195,6 +212,8 @@ class ModuleFacts(ProjectFacts):
         value = self.module.value(node)
         if value.kind == "param" or value.leaf or value.name in ("module_param", "parameter"):
             return True
+        if self.project.says(TRAINED) and value.kind == "tensor" and isinstance(node, cst.Name) and not value.place:
+            return id(node) in of_items(self.module)
         return (value.likely or value.kind == "unknown") and WEIGHT.search(dotted(node)) is not None
 
     def ranged(self, node: cst.BaseExpression) -> bool:

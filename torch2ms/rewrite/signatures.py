@@ -13,10 +13,15 @@ TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 def with_arguments(original: cst.Call, updated: cst.Call, plan: Plan) -> cst.Call:
     """The call with what the plan puts behind its arguments: `name=value`, by position where its neighbour is."""
     beside, given, last = plan.beside, plan.arguments, plan.added.get(id(original), [])
-    if not last and not ((beside or given) and any(id(a) in beside or id(a) in given for a in original.args)):
+    first = plan.ahead.get(id(original))
+    told = first is not None or bool(last)
+    if not told and not ((beside or given) and any(id(a) in beside or id(a) in given for a in original.args)):
         return updated
     args: list[cst.Arg] = []
     named = False
+    if first is not None:
+        comma = SPACED if original.args else cst.MaybeSentinel.DEFAULT
+        args.append(cst.Arg(cst.parse_expression(first), comma=comma))
     for old, new in zip(original.args, updated.args, strict=True):
         named = named or new.keyword is not None
         if id(old) in given:

@@ -106,6 +106,7 @@ class Plan:
     arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes
     beside: dict[int, str] = field(default_factory=dict)  # id of an argument or parameter -> the one put behind it
     added: dict[int, list[str]] = field(default_factory=dict)  # id of a call or definition -> what is put at its end
+    ahead: dict[int, str] = field(default_factory=dict)  # id of a call -> what comes before its arguments
     steps: set[int] = field(default_factory=set)  # definitions of `step` that become `construct`
     borrowed: set[int] = field(default_factory=set)  # ids of scopes that are handed gradients, and give none back
     weights: set[int] = field(default_factory=set)  # ids of names that surely hold Parameters

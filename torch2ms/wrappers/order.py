@@ -23,6 +23,7 @@ from torch2ms.wrappers.each import each_alone
 from torch2ms.wrappers.exchanged import exchanged
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
+from torch2ms.wrappers.filled_leaves import filled_leaves
 from torch2ms.wrappers.first_turn import begins_anew
 from torch2ms.wrappers.flagged_together import flagged_together
 from torch2ms.wrappers.flags import flagged
@@ -106,6 +107,7 @@ SPELLINGS: tuple[Pass, ...] = (
     settings_written_out,
     spelled,
     outdated,
+    filled_leaves,
     aliased,
     paired,
     called_out,

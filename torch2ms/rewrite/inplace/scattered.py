@@ -10,8 +10,11 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.sharing import is_data
+from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.inplace import seen, views
+from torch2ms.rewrite.inplace.callers import give_weights
 from torch2ms.rewrite.naming import unused
 from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.tensors.subscripts import WHOLE
@@ -24,7 +27,11 @@ def scattered(
     stmt: Stmt, target: cst.BaseAssignTargetExpression, given: cst.BaseExpression, writer: Writer, symbol: str = "="
 ) -> list[cst.BaseStatement] | None:
     """The lines of such a write, None where it is none."""
-    if writer.differentiated or not isinstance(target, cst.Subscript):
+    if not isinstance(target, cst.Subscript):
+        return None
+    if (weight := _weight(target, writer)) is not None:
+        return _assigned(target, given, weight, writer, symbol)
+    if writer.differentiated:
         return None
     if not isinstance(target.value, cst.Name):
         return _through(target, given, writer, symbol)
@@ -35,6 +42,69 @@ def scattered(
     if shown not in (views.VIEW, views.LOST) and not held and not _of_another(target.value, stmt, writer):
         return None
     return _in_a_copy(target, given, writer, symbol)
+
+
+def _weight(target: cst.Subscript, writer: Writer) -> cst.BaseExpression | None:
+    """A weight that is written by a mask or in several places: it is another memory afterwards, and the updates of
+    optimizers, which are compiled, go on to write into the one that they have seen."""
+    whole: cst.BaseExpression = target.value
+    while is_data(whole, writer.module):
+        whole = whole.value  # type: ignore[attr-defined]
+    value = writer.module.value(whole)
+    if not isinstance(whole, cst.Name | cst.Attribute) or value.name == "buffer":
+        return None
+    given = isinstance(whole, cst.Name) and give_weights(whole.value, writer.scope, writer.project, writer.plan)
+    if not given and not is_parameter(whole, value, writer.module, writer.plan):
+        return None
+    return whole if _anew(target, writer.module) else None
+
+
+def _anew(target: cst.Subscript, module: ModuleInfo) -> bool:
+    """Measured: integers, slices, and a list or tensor of integers alone write into the memory that is there. Of one
+    that is written as a whole, by `[:]`, the index makes a view, to which nothing can be assigned."""
+    parts = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+    if len(target.slice) == 1 and parts:
+        alone = module.value(parts[0])
+        if alone.kind == "list" or alone.dtype.startswith("int"):
+            return False
+    if not parts and _all(target):
+        return True
+    return _elsewhere(target, module) or any(isinstance(part, cst.Comparison) for part in parts)
+
+
+def _all(target: cst.Subscript) -> bool:
+    """`w[:]`, `w[:, :]`, `w[...]`: all of it."""
+    for element in target.slice:
+        part = element.slice
+        if isinstance(part, cst.Slice):
+            if not part.lower is part.upper is part.step is None:
+                return False
+        elif not isinstance(part, cst.Index) or not isinstance(part.value, cst.Ellipsis):
+            return False
+    return True
+
+
+def _assigned(
+    target: cst.Subscript, given: cst.BaseExpression, weight: cst.BaseExpression, writer: Writer, symbol: str
+) -> list[cst.BaseStatement] | None:
+    """`layer.weight[mask] = 0`: what was changed in a copy is assigned to the weight."""
+    place, name = writer.expression(target), unused("changed", writer.module, writer.plan)
+    if not isinstance(place, cst.Subscript):
+        return None
+    writer.needs.add("ops")
+    why = "an index would give the weight other memory, which no optimizer updates: what changed in a copy is assigned"
+    writer.tell("T2M611", "weight stored under an index", why)
+    held, stored = code(writer.expression(weight)), code(writer.expression(given))
+    if symbol != "=" and _all(target):
+        stored = stored if atomic(given) else f"({stored})"
+        text = f"{writer.alias('ops')}.assign({held}, {held} {symbol.removesuffix('=')} {stored})"
+        return list(writer.translated(text))
+    lines = (
+        f"{name} = {held}.copy()",
+        f"{code(place.with_changes(value=cst.Name(name)))} {symbol} {stored}",
+        f"{writer.alias('ops')}.assign({held}, {name})",
+    )
+    return [line for text in lines for line in writer.translated(text)]
 
 
 def _in_a_copy(

@@ -10,11 +10,13 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import FILLING, Value
 from torch2ms.findings import Tier
+from torch2ms.rewrite.facts import TRAINED
 from torch2ms.rewrite.writer import Writer
 
 WIDEST = 100  # columns of a literal that names each of its Parameters
 WHY = "it is trained: a Parameter"
 PAIR = "train torch.view_as_real of it, a pair of real numbers for each, and compute with torch.view_as_complex of that"
+
 
 
 class Leaves:
@@ -90,6 +92,16 @@ class Leaves:
         self.writer.tell("T2M305", "leaf tensor", WHY)
         given = [*call.args[:-1], last.with_changes(value=_parameter(last.value))]
         return self.writer.text("{0}", call.with_changes(args=given))
+
+    def stored(self, target: cst.Subscript, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """`ws[f"w{i}"] = leaf()`, where an optimizer is given the values of a dict."""
+        if self.module.value(target.value).kind != "dict" or not self.writer.project.says(TRAINED):
+            return None
+        if not _wanted(self.module.value(given)) or self.refused(self.module.value(given)):
+            return None
+        self.writer.needs.add("ms")
+        self.writer.tell("T2M305", "leaf tensor", WHY)
+        return self.writer.text("{0} = {1}", target, _parameter(given))
 
     def several(self, node: cst.Assign, target: cst.Tuple | cst.List) -> list[cst.BaseStatement] | None:
         """Leaves that get several names in one statement."""

@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.closed import closed, factory, telling, trained_in_parts
@@ -80,7 +81,7 @@ class _Compiled(Compilable):
     def write(self) -> None:
         event, plan, call, writer = self.event, self.plan, self.call, self.around.writer
         label, keeps = self.label(event), self.kept()
-        gone = {id(s) for s in self.path.steps} if keeps else self.dead()
+        gone = self.moved if keeps else self.dead()
         self.assumed |= {DECAYED} if self.undecided(gone, keeps) else set()
         given = [c for c in event.cotangents if c is not None and not all_ones(c, self.scope)]
         cotangent = [dotted(c) if isinstance(c, cst.Name) else writer.fresh("cotangent") for c in given]
@@ -99,7 +100,10 @@ class _Compiled(Compilable):
         extra = [c for c in cotangent if c not in self.arguments]
         networks = closed(self.arguments, self.scope, self.module, self.around.project) if decorator else []
         given_on = {place: short for place, short in self.arguments.items() if place not in networks}
-        params = [*([KEYS] if call.mapped else []), *self.inner.values(), *given_on.values(), *extra]
+        params = [*self.inner.values(), *given_on.values(), *extra]
+        given_inputs = [*self.inputs, *given_on, *extra]
+        if call.listed:
+            params, given_inputs = self.spread([*given_on.values(), *extra], [*given_on, *extra])
         above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
         names = [*self.inputs, *self.arguments, *extra]
         self.around.called |= {id(event.stmt): ()} if not any("." in n for n in names) else {}
@@ -115,14 +119,10 @@ class _Compiled(Compilable):
         writer.implied |= {name for stmt in ones.values() for name in stmt.defs}
         self.around.gone |= gone
         plan.smooth |= self.smooth
-        given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
-        if call.mapped:
-            (place,) = call.inputs
-            given_inputs = [f"list({place})", f"ms.mutable(list({place}.values()))"]
         made: list[Item] = [
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
         ]
-        self.receive(f"{name}({', '.join([*given_inputs, *given_on, *extra])})", keeps, made)
+        self.receive(f"{name}({', '.join(given_inputs)})", keeps, made)
         told = WHY if not decorator else telling(WHY, networks, self.arguments, self.scope, self.module)
         why = told + TWICE if any(id(s) not in gone for s in self.path.steps) else told
         tier = Tier.EXACT
@@ -133,6 +133,22 @@ class _Compiled(Compilable):
             Finding("T2M202" if event.create_graph else "T2M201", tier, what, why, line=event.stmt.lineno)
         )
         plan.needs.add("ms")
+
+    def spread(self, params: list[str], given: list[str]) -> tuple[list[str], list[str]]:
+        """The parameters and arguments where the inputs are a list: each of them an argument, behind all others.
+
+        Behind a list that MindSpore differentiates (`ms.mutable`) the gradients of other arguments, and those of the
+        weights that compiled code captures, are those of their neighbours, or zeros.
+        """
+        call, inputs = self.call, self.event.inputs
+        (name,) = self.inner.values()
+        if call.mapped:
+            (place,) = call.inputs
+            return [KEYS, *params, f"*{name}"], [f"list({place})", *given, f"*{place}.values()"]
+        assert inputs is not None
+        if isinstance(inputs, cst.Call) and dotted(inputs.func) in ("list", "tuple") and len(inputs.args) == 1:
+            inputs = inputs.args[0].value
+        return [*params, f"*{name}"], [*given, f"*{code(parenthesised(inputs))}"]
 
     def mapping(self) -> list[Item]:
         """The dict that a forward takes its inputs from; compiled code has right gradients of the list in it alone."""

@@ -50,6 +50,9 @@ class Compilable(Way):
         steps, event = self.path.steps, self.event
         used = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
         if not used & self.tainted:
+            if together := next((s for n in self.inputs if (s := self.binding(n)) is not None and s.defs & used), None):
+                names = sorted(together.defs & {*self.inputs, *used})
+                raise Misfit(f"`{'` and `'.join(names)}` come out of one call: let its parts be called one by one here")
             raise Misfit("the graph between its inputs and outputs is made by the caller of this function")
         if len(set(self.inner.values())) != len(self.inner):
             raise Misfit("two things its forward uses have the same short name")
@@ -75,7 +78,7 @@ class Compilable(Way):
         made = {root(d) for s in steps for d in s.defs}
         if len(set(names)) != len(names) or made & set(names):
             raise Misfit("two things its forward uses have the same short name")
-        if not self.around.repeats and not self.kept() and self.dead() < {id(s) for s in steps}:
+        if not self.around.repeats and not self.kept() and self.dead() < self.moved:
             raise Misfit("its forward is run for another gradient too, and would not give the same values twice")
 
     def besides(self, event: Event) -> list[cst.CSTNode]:
@@ -191,12 +194,17 @@ class Compilable(Way):
         beside = {n.value for n in event.stmt.nodes if type(n) is cst.Name and id(n) not in call}
         return named & (live | beside | kept)
 
+    @property
+    def moved(self) -> set[int]:
+        """The steps that may go from where they are."""
+        return {id(s) for s in self.path.steps} - self.copied
+
     def dead(self) -> set[int]:
         """The steps whose results nobody but the compiled function reads: they go."""
         gone: set[int] = set()
         for stmt in reversed(self.path.steps):
             around = any(a.is_loop and stmt not in set(a.walk()) for a in self.event.stmt.ancestors())
-            if not around and id(stmt) not in self.calls and not self.read_elsewhere(stmt, gone):
+            if not around and id(stmt) not in self.calls.keys() | self.copied and not self.read_elsewhere(stmt, gone):
                 gone.add(id(stmt))
         return gone
 
@@ -230,7 +238,7 @@ class Compilable(Way):
 
     def undecided(self, gone: set[int], keeps: str) -> bool:
         """Parameters that shift the output have no part in its gradient, and an optimizer would decay them."""
-        if keeps or self.call.listed or gone < {id(s) for s in self.path.steps} or not decays(self.around.project):
+        if keeps or self.call.listed or gone < self.moved or not decays(self.around.project):
             return False
         own = {id(c) for s in self.path.steps for c in s.calls} | {id(n) for n in descend(self.event.node)}
         for module in self.around.project.modules.values():

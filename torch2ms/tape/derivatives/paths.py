@@ -99,6 +99,7 @@ class Way:
         self.inputs = list(call.inputs)
         self.calls = {id(e.stmt): e for e in around.events if e.kind == "gradcall"}
         self.tainted: set[str] = set()
+        self.copied: set[int] = set()  # statements that stay where they are as well
         self.path = self.grown()
 
     def grown(self) -> Path:
@@ -200,7 +201,30 @@ class Way:
             if isinstance(block.owner.node, cst.For) and block.owner.defs & wanted & self.tainted:
                 raise Misfit("its output is an element of what a loop runs over")
             stmt, block = block.owner, block.owner.block
-        return sorted(steps, key=lambda s: s.number)
+        return self.begun(sorted(steps, key=lambda s: s.number))
+
+    def begun(self, steps: list[Stmt]) -> list[Stmt]:
+        """With the statements that bind what the others bind anew: `x = images` before `x = relu(fc(x))`. Inside a
+        function a name that is bound there is its own from the start."""
+        while names := _read_first(steps):
+            before = [s for s in self.scope.body.walk() if s.number < steps[0].number and s.defs & names]
+            last = before[-1] if before else None
+            if last is None or last.block is not steps[0].block or not last.is_small or not pure(last, self.module):
+                raise Misfit(f"`{min(names)}` is bound anew in its forward")
+            steps = [last, *steps]
+            self.copied.add(id(last))
+        return steps
+
+
+def _read_first(steps: list[Stmt]) -> set[str]:
+    """Names that the statements bind, after they have read them."""
+    made = {root(d) for s in steps for d in s.defs}
+    found: set[str] = set()
+    bound: set[str] = set()
+    for stmt in steps:
+        found |= {root(u) for u in stmt.uses} & made - bound
+        bound |= {root(d) for d in stmt.defs}
+    return found
 
 
 def flags(node: cst.CSTNode) -> bool:

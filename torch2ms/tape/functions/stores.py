@@ -22,6 +22,7 @@ from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.made_here import handed_in, local, makes
+from torch2ms.tape.functions.outsiders import trained_outside
 from torch2ms.tape.functions.own_steps import own_step
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.unmet import unmet
@@ -62,6 +63,7 @@ def find_stores(known: Known) -> Stores:
     search.connect()
     used = search.loaded()
     groups = {key for s, m, place in wanted if (key := search.wide(place, s, m)) in used}
+    groups -= {search.wide(place, s, m) for s, m, place in wanted if trained_outside(s, m, search.aliases)}
     found = Stores()
     for scope, module, place in leaving:
         key = search.aliases.find(search.aliases.key(place, scope, module))

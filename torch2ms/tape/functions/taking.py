@@ -218,9 +218,10 @@ def fed(event: Event, records: Records) -> bool:
 
 def usable(taking: Taking, stmt: Stmt) -> bool:
     """The call stands where a changed tuple can be received."""
-    if not taking.taken.gives:
-        return not stmt.blocks
     node = stmt.node
+    if not taking.taken.gives:
+        lazy = any(type(n) is cst.Yield for s in taking.taken.info.scope.body.walk() for n in s.nodes)
+        return not stmt.blocks or type(node) in (cst.For, cst.If) and not lazy  # in the head, which is computed first
     if isinstance(node, cst.Expr):
         return node.value is taking.call
     return (
@@ -324,7 +325,9 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> Non
     if order:
         plan.before.setdefault(id(event.stmt), []).append(Text(table))
     text = f"{variable}={gradients}"
-    if argument is not None:
+    if argument is None and event.name == "self":  # its parameter is the first, as no argument stands for `self`
+        plan.ahead[id(taking.call)] = gradients
+    elif argument is not None:
         plan.beside[id(argument)] = text
         if event.value.kind == "params" and not owner.ordered and _kind(event) == "params":
             plan.arguments[id(argument)] = weights_of(owner)
@@ -335,6 +338,7 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> Non
         assert isinstance(node, cst.FunctionDef)
         own = taking.taken.info.cls is not None and not taking.taken.info.static
         last = len(taking.call.args) == len(node.params.params) - own and not node.params.posonly_params
+        last = last and not isinstance(node.params.star_arg, (cst.Param, cst.ParamStar))
         if last and all(a.keyword is None for a in taking.call.args) and len(taking.taken.owners) == 1:
             text = gradients
         plan.added.setdefault(id(taking.call), []).append(text)
