@@ -45,7 +45,7 @@ def of_items(module: ModuleInfo) -> set[int]:
     found: set[int] = set()
     for kind in (cst.DictComp, cst.ListComp, cst.GeneratorExp):
         for loop in module.of_kind(kind):
-            head = loop.for_in  # type: ignore[attr-defined]
+            head = loop.for_in
             items = head.iter
             if isinstance(items, cst.Call) and name_called(items) in ("items", "values"):
                 names = {n.value for n in descend(head.target) if isinstance(n, cst.Name)}

@@ -18,7 +18,6 @@ WHY = "it is trained: a Parameter"
 PAIR = "train torch.view_as_real of it, a pair of real numbers for each, and compute with torch.view_as_complex of that"
 
 
-
 class Leaves:
     """Assignments that make leaves, one by one or in containers."""
 
