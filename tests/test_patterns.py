@@ -8,7 +8,7 @@ import math
 import pytest
 
 from tests.installed import skip_without
-from torch2ms.wrappers.patterns import methods
+from torch2ms.wrappers.spellings.patterns import methods
 
 skip_without("torch", reason="the methods are run")
 

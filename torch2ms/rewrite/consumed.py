@@ -12,7 +12,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.writer import Writer
-from torch2ms.wrappers.contexts import is_manager, is_plain, yields
+from torch2ms.wrappers.blocks.contexts import is_manager, is_plain, yields
 
 TODO = "end the block before the `yield`, and put ops.stop_gradient around what is yielded"
 CUTTING = {"no_grad", "inference_mode", "set_grad_enabled"}

@@ -10,7 +10,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.rewrite.inplace.callers import key
-from torch2ms.wrappers.unrated import asks
+from torch2ms.wrappers.steps.unrated import asks
 
 WHAT = "learning rate of a group"
 

@@ -5,9 +5,10 @@ with a name; `accelerator.backward(loss)` is `loss.backward()` as long as one pr
 the program needs no rules of its own: ledger, regions and forms see plain PyTorch. Lines of findings stay those of the
 source.
 
-Each module is a pass, which its first line shows by an example; `order` says which comes after which. `trainers` takes
-wrappers of training off. `passes` and `editing.suites` are what passes are made of; `boxes`, `there` and `passed` are
-asked by several of them.
+Each module is a pass, which its first line shows by an example. They stand in folders by what they write plainly, in
+the order of `order`: `spellings`, `networks`, `tensors`, `objects`, `containers`, `steps`; then parts of steps stand
+where they are called; then `gradients`, `blocks`, `names`, `loops`, `stores`, `functions`. `trainers` takes wrappers of
+training off. `passes` and `editing.suites` are what passes are made of; `boxes` is asked by several of them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from torch2ms.analysis.infer import infer, rewritten
 from torch2ms.analysis.program.project import Project
 from torch2ms.inlining import handed_on, in_parts, inlined, whole_steps
 from torch2ms.wrappers import order
-from torch2ms.wrappers.ascents import ascents
-from torch2ms.wrappers.named_items import named_networks
-from torch2ms.wrappers.own_steps import around_closures
+from torch2ms.wrappers.containers.spread import spread
+from torch2ms.wrappers.names.named_items import named_networks
+from torch2ms.wrappers.names.perhaps_twice import perhaps_twice
 from torch2ms.wrappers.passes import Pass
-from torch2ms.wrappers.perhaps_twice import perhaps_twice
-from torch2ms.wrappers.spread import spread
+from torch2ms.wrappers.steps.ascents import ascents
+from torch2ms.wrappers.steps.own_steps import around_closures
 
 DICTS = 3  # one after the other: schedulers of optimizers of networks
 

@@ -22,7 +22,7 @@ from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.inlining.candidates import ONCE
 from torch2ms.wrappers.boxes import own_nodes
-from torch2ms.wrappers.keyed import stores_into
+from torch2ms.wrappers.names.keyed import stores_into
 from torch2ms.wrappers.passes import each_module
 
 TAKEN = re.compile(r"\]\s*\.\s*(?:step|zero_grad)\(")

@@ -17,7 +17,7 @@ from torch2ms.api.rules import Rules
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.decided import on_tape
+from torch2ms.wrappers.gradients.decided import on_tape
 from torch2ms.wrappers.passes import each_module
 
 TRIED = re.compile(r"^[ \t]*try:[ \t]*(?:#.*)?(?:\r?\n[ \t]*(?:#.*)?)*(?:from[ \t]+torch\b|import[ \t]+torch\b)", re.M)

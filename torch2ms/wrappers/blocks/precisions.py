@@ -24,8 +24,8 @@ from torch2ms.analysis.syntax.names import canonical, dotted, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made
-from torch2ms.wrappers.left_between import Parter
-from torch2ms.wrappers.on_cuda import NAMES
+from torch2ms.wrappers.blocks.left_between import Parter
+from torch2ms.wrappers.blocks.on_cuda import NAMES
 from torch2ms.wrappers.passes import each_module
 
 

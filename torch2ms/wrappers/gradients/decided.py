@@ -20,7 +20,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.there import always_given
+from torch2ms.wrappers.gradients.there import always_given
 
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
          "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module", "torch.Tensor": "tensor"}  # fmt: skip

@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.editing import layout
 from torch2ms.editing.suites import Made, Suites
-from torch2ms.wrappers.flags import flag
+from torch2ms.wrappers.functions.flags import flag
 from torch2ms.wrappers.passes import each_module
 
 LOOP = re.compile(r"\bfor \w+ in [\w.]+(?:\.values\(\))?:\s+\w+\.requires_grad")

@@ -14,8 +14,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.wrappers.names.rebound import Renamer, bound
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.rebound import Renamer, bound
 
 OBJECTS = ("object", "unknown")
 TRAINS = ("backward", "autograd", ".step(")

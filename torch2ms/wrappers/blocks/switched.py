@@ -24,7 +24,7 @@ from torch2ms.editing.suites import Made, Suites
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.inside import inside as inside_of
 from torch2ms.tape.project import callees
-from torch2ms.wrappers.conditional import IDLE
+from torch2ms.wrappers.blocks.conditional import IDLE
 
 NOTHING = (*IDLE, "contextlib.ExitStack")
 ASKED = re.compile(r"set_grad_enabled\(\s*(?!True\b|False\b)|inference_mode\([^)]|"

@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.editing.suites import Suites
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.patterns import methods
+from torch2ms.wrappers.spellings.patterns import methods
 
 IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+einops\b", re.MULTILINE)
 FUNCTIONS = {f"einops.{name}": name for name in ("rearrange", "repeat", "reduce")}

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.editing.suites import Suites
-from torch2ms.wrappers.components import GRAD, TWICE
+from torch2ms.wrappers.gradients.components import GRAD, TWICE
 from torch2ms.wrappers.passes import each_module
 
 

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.editing.suites import Made, Suites
-from torch2ms.wrappers.added import asks_for, only
+from torch2ms.wrappers.gradients.added import asks_for, only
 from torch2ms.wrappers.passes import each_module
 
 HALF = re.compile(r"half\(|float16|bfloat16")  # `copy_` converts

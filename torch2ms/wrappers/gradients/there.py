@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.wrappers.passed import argument, callers
+from torch2ms.wrappers.gradients.passed import argument, callers
 
 OBJECTS = ("object", "module", "optimizer", "scaler")
 DEEPEST = 6  # definitions that are followed from one to the next

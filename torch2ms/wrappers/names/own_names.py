@@ -16,8 +16,8 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.analysis.values import Value
+from torch2ms.wrappers.names.rebound import Renamer, bound, imported, seen_elsewhere
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.rebound import Renamer, bound, imported, seen_elsewhere
 
 KEPT = ("module", "optimizer")  # and leaves: code is written that names them far from where they were made
 UNLIKE = {"tensor", "int", "float", "bool", "str", "numpy", "list", "tuple", "dict", "size", "loader", "dataset",

@@ -17,8 +17,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.editing.suites import Suites
 from torch2ms.wrappers.boxes import parts, sees
+from torch2ms.wrappers.loops.unroll import Named, calls_of, of_one, zipped
 from torch2ms.wrappers.passes import each_module
-from torch2ms.wrappers.unroll import Named, calls_of, of_one, zipped
 
 LOOP = re.compile(r"\bfor .*:\s+(?:#.*\n\s+)?\w+\.(?:zero_grad|step|unscale_)\(|\.(?:zero_grad|step)\(.* for ")
 LIST = re.compile(r"=[\s(\\]*\[")

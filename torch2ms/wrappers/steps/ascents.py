@@ -13,7 +13,7 @@ from torch2ms.analysis.program.sites import Site, calls_of
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.inlining.candidate import Candidate
 from torch2ms.inlining.candidates import fits, movable, plain
-from torch2ms.wrappers.own_steps import ascends
+from torch2ms.wrappers.steps.own_steps import ascends
 
 
 def ascents(project: Project) -> dict[int, Candidate]:

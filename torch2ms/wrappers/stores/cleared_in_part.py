@@ -20,7 +20,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps, within
 from torch2ms.editing.suites import Made, Suites
 from torch2ms.tape.forward.surely_run import runs
-from torch2ms.wrappers.added import DEEP, uses_gradients
+from torch2ms.wrappers.gradients.added import DEEP, uses_gradients
 from torch2ms.wrappers.passes import each_module
 
 CLEARS = re.compile(r"\w\.(?!optim|opt\b)\w+(?:\[\w+\])?\.zero_grad\(\)|:\s+\w+\.grad = None")

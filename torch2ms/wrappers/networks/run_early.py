@@ -14,7 +14,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.editing.suites import Made, Suites, line_of
 from torch2ms.findings import Finding, Tier
-from torch2ms.wrappers.begun import keeps_given
+from torch2ms.wrappers.networks.begun import keeps_given
 from torch2ms.wrappers.passes import each_module
 
 WHY = "torch modules start in training mode, cells do not, and this one runs in its constructor"

@@ -1,0 +1,1 @@
+"""Blocks of a gradient mode or a precision, and branches around them."""

@@ -1,0 +1,1 @@
+"""Functions that MindSpore can compile or differentiate."""

@@ -1,0 +1,1 @@
+"""What is differentiated, and what is asked of gradients."""

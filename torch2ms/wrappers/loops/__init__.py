@@ -1,0 +1,1 @@
+"""Loops over losses, optimizers and networks, written out."""

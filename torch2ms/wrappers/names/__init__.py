@@ -1,0 +1,1 @@
+"""One name for one thing."""

@@ -1,0 +1,1 @@
+"""Parameters, layers and networks as they are usually made."""

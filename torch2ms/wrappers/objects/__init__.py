@@ -1,0 +1,1 @@
+"""Objects around training, and statements that hide a step."""

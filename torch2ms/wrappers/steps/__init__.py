@@ -1,0 +1,1 @@
+"""What a step is asked and given."""

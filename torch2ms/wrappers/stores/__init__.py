@@ -1,0 +1,1 @@
+"""Statements that store gradients, each of them one that does so and no more."""

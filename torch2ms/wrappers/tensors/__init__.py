@@ -1,0 +1,1 @@
+"""Tensors whose gradients are read or watched."""
