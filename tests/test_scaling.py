@@ -390,7 +390,10 @@ def test_a_decorator_above_forward() -> None:
 def test_precision_switched_off() -> None:
     off = "with torch.autocast('cuda', enabled=False):\n    # full\n    y = net(x)\n"
     assert in_order(translated(off), "# full", "y = net(x)")
-    assert "T2M522" in refused(off + "with torch.autocast('cuda'):\n    y = net(x)\n")
+    around = "with torch.autocast('cuda'):\n    y = net(x)\n"
+    assert in_order(translated(off + around), "# full", "y = net(x)", "autocast_fn()")  # one behind the other
+    inside = "def full(x):\n    with torch.autocast('cuda', enabled=False):\n        return net(x)\n\n"
+    assert "T2M522" in refused(inside + "with torch.autocast('cuda'):\n    y = full(x)\n")
 
 
 @pytest.mark.parametrize(

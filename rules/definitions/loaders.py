@@ -157,11 +157,18 @@ class Loader(CollatedLoader):
 
     def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, *others, **named):
-        if batch_sampler is not None:
-            raise TypeError("Loader takes no batch_sampler")
         order = {"shuffle": bool(shuffle)} if sampler is None else {"sampler": sampler}
         super().__init__(dataset, batch_size, collate_fn or default_collate, drop_last, **order)
         self.dataset, self.batch_size, self.sampler = dataset, batch_size, sampler
+        self.batches_of_indices = batch_sampler
+
+    def __iter__(self):
+        if self.batches_of_indices is None:
+            return super().__iter__()
+        return (self.collate_fn([self.source[int(i)] for i in some]) for some in self.batches_of_indices)
+
+    def __len__(self):
+        return super().__len__() if self.batches_of_indices is None else len(self.batches_of_indices)
 
 
 class IterableLoader:

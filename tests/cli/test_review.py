@@ -144,10 +144,16 @@ def test_an_ignored_code_is_still_translated() -> None:
 # --- two steps
 
 
+SPLIT = 136  # files of a sixth of the fixtures that split, counted on 30 November
+
+
 def test_two_steps_add_up() -> None:
-    """A sixth of the fixtures, by their names: the same ones, whichever are added (`python -m tests.splits`: all)."""
+    """A sixth of the fixtures, by their names: the same ones, whichever are added (`python -m tests.splits`: all).
+
+    Files that split go on to split; how many others there are says what is among the fixtures.
+    """
     changed, waiting = counted(case for case in all_cases() if crc32(case.name.encode()) % 6 == 0)
-    assert changed > 40 and len(waiting) < 0.4 * changed, waiting
+    assert changed - len(waiting) >= SPLIT, waiting
 
 
 def test_two_steps_from_the_command_line(run: Run, tmp_path: Path) -> None:

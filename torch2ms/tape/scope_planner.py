@@ -29,8 +29,9 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.nested import misfit
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
-from torch2ms.tape.forward.shared import absorb, complete, following, join
+from torch2ms.tape.forward.shared import absorb, apart, complete, following, join
 from torch2ms.tape.forward.steps import callers
+from torch2ms.tape.forward.twice import both_run, quiet
 from torch2ms.tape.forward.unseen import unseen_step
 from torch2ms.tape.forwards import Outside, fit_together, forward_of
 from torch2ms.tape.functions.handing import own_value
@@ -250,15 +251,18 @@ class ScopePlanner:
             self.without(late, takers[id(late)], "two graphs are open at once: MindSpore plays the last one back first")
             return False
         complete(regions)
-        if (clash := self.verdicts.overlap(regions, finder)) is None:
-            return True
-        first, region, second = clash
-        if (again := shared(first, region, takers[id(first)], around)) is not None:
-            self.shared[id(first)] = again
-            self.restart()
-        else:
-            self.without(second, takers[id(second)], SHARED)
-        return False
+        while (clash := self.verdicts.overlap(regions, finder)) is not None:
+            first, one, two = clash
+            if around.repeats and quiet(self.project) and both_run(one, two, self.records.events, finder):
+                self.verdicts.twice.add((id(first), id(two.event)))
+                continue
+            if (again := shared(first, one, takers[id(first)], around)) is not None:
+                self.shared[id(first)] = again
+                self.restart()
+            else:
+                self.without(two.event, takers[id(two.event)], SHARED)
+            return False
+        return True
 
     def write_calls(self, calls: list[Call]) -> CellWriter | None:
         """Write the gradient calls; None where one has no form, and the others are planned again."""
@@ -311,6 +315,7 @@ class ScopePlanner:
                 assert self.handed is not None
                 call.played, call.inputs = self.handed.playback, [self.handed.root]
             call.several = len(regions) > 1
+            call.beside = apart(region, [other for _, other in regions if other is not region])
             call.deferred = id(event) in self.deferred
             call.delayed = looked_at(event, region, takers[id(event)], self.records)
             call.keep = bool(event.branches) and holds_more(event) or event.episode is not None and event.episode.kept

@@ -19,6 +19,7 @@ from torch2ms.tape.verdicts import Verdicts
 def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
     kept = ", ".join(f"`{o.variable}`" for o in call.owners if o.stored)
     tier, why = Tier.EXACT, call.form + (f"; gradients stay in {kept}, where other calls find them" if kept else "")
+    why += "; what its forward shares with another one runs in both" if call.beside else ""
     notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed | call.region.assumed)
     if _goes_on(call.event.stmt):
         notes.append("no exception leaves the forward (MindSpore's next one may fail where it indexes a tensor)")

@@ -35,6 +35,7 @@ class Verdicts:
         self.records = records
         self.handed = handed
         self.taken = taken
+        self.twice: set[tuple[int, int]] = set()  # ids of events that both run what their forwards share
         self.idle: dict[int, dict[str, str]] = {}  # by id of an event: layers that do not run in it, and why it matters
 
     def played(self, event: Event) -> bool:
@@ -168,14 +169,14 @@ class Verdicts:
         ]
         return region.block is second.stmt.block and not any({root(u) for u in s.all_uses} & made for s in between)
 
-    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> tuple[Event, Region, Event] | None:
+    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> tuple[Event, Region, Region] | None:
         """A backward with its forward, which a later one needs too, and which costs something to run twice."""
         owner: dict[int, tuple[Event, Region]] = {}
         for event, region in regions:
             for stmt in region.all:
                 first, its = owner.setdefault(id(stmt), (event, region))
-                if first is not event and not finder.pure(stmt):
-                    return first, its, event
+                if first is not event and not finder.pure(stmt) and (id(first), id(event)) not in self.twice:
+                    return first, its, region
         return None
 
     def foreign(self) -> frozenset[str]:

@@ -28,6 +28,7 @@ from torch2ms.analysis.values import NO_DEPS, NONE, UNKNOWN, Value, is_row, repl
 
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
+CATCHING = (cst.Try, cst.TryStar, cst.With)  # `with suppress(ValueError)`
 _NUMBERS = {cst.Integer, cst.Float, cst.Name, cst.UnaryOperation, cst.BinaryOperation}  # what begins data, maybe
 NO_METHODS: frozenset[str] = frozenset()
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
@@ -226,8 +227,8 @@ def _if(stmt: Stmt, node: cst.If, ev: Evaluator) -> None:
 
 
 def _left_by(branching: Stmt) -> tuple[type, ...]:
-    """Statements that end the function, where they stand last in a branch: no `try` around catches them."""
-    caught = any(type(a.node) is cst.Try or type(a.node) is cst.TryStar for a in branching.ancestors())
+    """Statements that end the function, where they stand last in a branch; what stands around may catch an error."""
+    caught = any(type(a.node) in CATCHING for a in branching.ancestors())
     return (cst.Return,) if caught else (cst.Return, cst.Raise)
 
 

@@ -45,6 +45,7 @@ class Call:
     delayed: set[str] = field(default_factory=set)  # owners whose gradient is looked at before backward runs
     inputs: list[str] = field(default_factory=list)  # the parameter whose graph is played back
     deferred: bool = False  # the forward runs where its loss is handed on
+    beside: list[Stmt] = field(default_factory=list)  # of other calls, which make by themselves what they share
     keep: bool = False  # the statement of the event stays, behind the gradient call
     played: str = ""  # the parameter that plays back what callers recorded
     turns: Repeats | None = None  # of loops that its forward is not in

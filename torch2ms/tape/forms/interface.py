@@ -53,7 +53,7 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
     plain = not event.branches and not event.lifted
     asked = event.kind == "gradcall" and bool(region.all) and event.stmt.block is region.block
     gone = [event.stmt] if plain and (event.kind == "backward" or asked) else []
-    live = liveness.read_after(region.block, [*region.all, *gone], last) if region.all else set()
+    live = liveness.read_after(region.block, [*region.all, *gone, *call.beside], last) if region.all else set()
     if region.guarded:
         inner = liveness.read_after(event.stmt.block, region.all, event.stmt.block.stmts.index(event.stmt))
         live |= inner

@@ -378,11 +378,8 @@ class Finder:
         last = stmts.index(active[-1])
         useful = {id(s) for s in active} | {id(s) for s in feeding}
         last = max([last, *(stmts.index(s) for s in feeding if first < stmts.index(s) < stmts.index(end))])
-        if (
-            region.event.lifted
-            and end is region.event.stmt
-            and any(self.blocks(s) for s in stmts[last + 1 : stmts.index(end)])
-        ):
+        alone = region.event.lifted and end is region.event.stmt
+        if alone and any(self.blocks(s) for s in stmts[last + 1 : stmts.index(end)]):
             region.stmts = [s for s in stmts[first : last + 1] if id(s) in {id(a) for a in active}]
             region.cut = len(region.stmts)  # the call itself is the second part
             return
@@ -459,6 +456,10 @@ class Finder:
             early.pop()
         while early and id(early[0]) not in active:
             early.pop(0)
+        made = {root(d) for s in early for d in s.all_defs}
+        staying = [s for s in inside[:first] if s not in early and early and s.number < early[-1].number]
+        if any(made & {root(u) for u in s.all_uses} for s in staying):  # it would run before the first part does
+            region.problem = region.problem or "something between its statements has to happen in between"
         region.stmts = early + late
         region.cut = len(early)
 

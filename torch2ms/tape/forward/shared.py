@@ -59,6 +59,19 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
     return False
 
 
+def apart(region: Region, others: list[Region]) -> list[Stmt]:
+    """Statements of other forwards that take nothing from this one: what they share with it they make by themselves."""
+    mine = {id(s): {root(d) for d in s.all_defs} for s in region.all}
+    found: list[Stmt] = []
+    for other in others:
+        theirs = {id(s) for s in other.all}
+        alone = set[str]().union(*(made for key, made in mine.items() if key not in theirs))
+        if not theirs & mine.keys() or other.block is not region.block:
+            continue
+        found += [s for s in other.all if id(s) not in mine and not alone & {root(u) for u in s.all_uses}]
+    return found
+
+
 def following(regions: Regions, takers: dict[int, list[Owner]], records: Records) -> Iterator[tuple[Event, Event]]:
     """Backward calls that follow each other in a block, for the same owners: nothing between looks at gradients.
 
