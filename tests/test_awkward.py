@@ -31,6 +31,49 @@ PROGRAMS = {
             return p
         """,
     ),
+    "a receiver of several lines that gets a name": (
+        """
+        import torch
+
+        def windows(patches: torch.Tensor, k):
+            rows = (
+                patches[:, 1:3]
+                .flatten(1, 2)[:, :k]
+                .unflatten(0, (2, 3))
+            )
+            return rows
+        """,
+        """
+        def windows(patches: ms.Tensor, k):
+            tensor = (patches[:, 1:3]
+                .flatten(1, 2)[:, :k])
+            rows = (
+                tensor
+                .reshape((2, 3) + tensor.shape[1:])
+            )
+            return rows
+        """,
+    ),
+    "a loop over names whose body is a block": (
+        """
+        import torch
+
+        class Tracker:
+            def __init__(self, names):
+                self.total = torch.zeros(3)
+                for name in ("near", "far"):
+                    if name not in names:
+                        setattr(self, name, 0)
+        """,
+        """
+        class Tracker:
+            def __init__(self, names):
+                self.total = ops.zeros(3)
+                for name in ("near", "far"):
+                    if name not in names:
+                        setattr(self, name, 0)
+        """,
+    ),
     "an array by its annotation": (
         """
         import numpy as np

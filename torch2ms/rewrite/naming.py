@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 
 import libcst as cst
@@ -44,6 +45,18 @@ def _before(part: str, rule: Rule, original: cst.Call, updated: cst.Call) -> lis
     return [name for name, node, now in front if name and _called(node) and not isinstance(now, cst.Name)]
 
 
+def _bound(value: cst.BaseExpression) -> str:
+    """The value as it stands behind an equals sign: in parentheses where it goes on in other lines."""
+    text = code(value)
+    if "\n" not in text:
+        return code(value.with_changes(lpar=[], rpar=[]))
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError:  # the parentheses are those of something around it
+        return f"({text})"
+    return text
+
+
 def _called(node: cst.CSTNode) -> bool:
     return any(isinstance(n, (cst.Call, cst.Await, cst.NamedExpr)) for n in descend(node))
 
@@ -72,8 +85,7 @@ def named(
     moved.add(id(before))
     name = free(base, taken)
     taken.add(name)
-    text = code(after)
-    line = f"{name} = {text if chr(10) in text else code(after.with_changes(lpar=[], rpar=[]))}"
+    line = f"{name} = {_bound(after)}"
     if part == "self":
         return updated.with_changes(func=updated.func.with_changes(value=cst.Name(name))), line
     index = updated.args.index(bound.updated)

@@ -98,7 +98,8 @@ def _plain(name: str) -> bool:
 def _setting(node: cst.For) -> cst.Call | None:
     """`setattr(self, name, value)`, the only statement of the loop."""
     lines = [node.body] if type(node.body) is cst.SimpleStatementSuite else list(node.body.body)
-    small = list(getattr(lines[0], "body", ())) if len(lines) == 1 else []
+    only = lines[0] if len(lines) == 1 else None
+    small = list(only.body) if isinstance(only, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else []
     call = small[0].value if len(small) == 1 and isinstance(small[0], cst.Expr) else None
     if not isinstance(call, cst.Call) or dotted(call.func) != "setattr" or len(call.args) != 3:
         return None
