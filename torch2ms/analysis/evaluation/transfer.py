@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 DEEP = 6  # names in a place; what calls itself through its parts would have ever more
 MANY = 300  # places that a value may depend on by themselves
-NAMELESS = ("tensor", "unknown", "int", "float", "str", "bool")  # by which names callers varied them does not matter
 OBJECTS = ("module", "optimizer", "object", "scheduler")
 
 
@@ -59,8 +58,6 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool, typed
     owns = frozenset(map(owned, value.owns)) if value.owns is not None else None
     leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
     deps = widened(frozenset(move(d) for d in value.deps - leaves if not d.startswith("@")))
-    if value.kind in NAMELESS:
-        deps = frozenset(["^" if d[0] == "^" else d for d in deps])
     if value.kind == "module" and owns is None:  # the modules that it was built around are trained with it
         built = {move(i.place) for i in value.items or () if i.kind == "module" and i.place}
         owns = frozenset({name, *built}) if built else None
