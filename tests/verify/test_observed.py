@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torch2ms.verify import cli_table
+from torch2ms.verify.sides.process import Job
 
 TORCH = """\
 import torch
@@ -95,6 +96,15 @@ def test_what_only_mindspore_updates_is_named(check):
     report = check(TORCH.replace("model.parameters()", "list(model.parameters())[:-1]"), MINDSPORE)
     assert "is updated by mindspore's optimizer only" in cli_table(report)
     assert "is updated by torch's optimizer only" in cli_table(check(TORCH, more))
+
+
+def test_weights_have_the_name_of_their_network_under_an_optimizer_of_the_program(warm, tmp_path):
+    program = MINDSPORE.replace("class Norm", "class Descent(optim.SGD):\n    pass\n\nclass Norm")
+    (tmp_path / "p.py").write_text(program.replace("opt = optim.SGD", "opt = Descent"))
+    outcome = warm.run(Job("mindspore", tmp_path / "p.py"), tmp_path)
+    assert outcome.trace is not None, outcome.problem
+    names = [entry["own"] for entry in outcome.trace.of("step")[0]["parameters"]]
+    assert "Norm#0.scale" in names and not any(name.startswith("Descent") for name in names)
 
 
 def test_a_gradient_nobody_compares_is_no_pass(check):

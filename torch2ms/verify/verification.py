@@ -45,6 +45,8 @@ class Verification:
             self._before_chaos()
         if float64 or not self.report.agrees:
             self._against_float64()
+        if not self.report.agrees:
+            self._with_fine_kernels()
         if self.report.agrees:
             self._judge_suspects()
         if explain and not self.report.agrees:
@@ -118,8 +120,8 @@ class Verification:
         self.left, self.right = replace(self.left, steps=short), replace(self.right, steps=short)
         self.report.noise = before.noise
         self.report.notes.append(
-            f"only the first {short} steps are compared: from step {lost} on a disturbance of {KERNELS:g} in the "
-            f"weights moves torch's own numbers beyond the tolerance ({moved[0].what})"
+            f"only the first {short} steps are compared: from step {lost} on a disturbance of its operators "
+            f"by {KERNELS:g} moves torch's own numbers beyond the tolerance ({moved[0].what})"
         )
 
     def _judge_suspects(self) -> None:
@@ -177,6 +179,26 @@ class Verification:
         fresh.noise = self.report.noise
         fresh.notes += [note for note in self.report.notes if note not in fresh.notes]
         self.report = fresh
+
+    def _with_fine_kernels(self) -> None:
+        """Whether the difference is what MindSpore's kernels of elementary functions lose on this device (fine.py)."""
+        if self.traces is None or self.right.mode == "graph" or self.report.problems[0].what in ELSEWHERE:
+            return
+        before, traces, job = self.report, self.traces, self.right
+        self.right = replace(job, fine=True)
+        if self._again(self.left, self.right) and not self.report.agrees:
+            self._against_float64()
+        refined = self.traces[1].meta.get("refined", [])
+        if not (self.report.agrees and refined):
+            self.report, self.traces, self.right = before, traces, job
+            return
+        first, names = before.problems[0], ", ".join(refined)
+        self.report.noise = before.noise
+        self.report.notes += [note for note in before.notes if note not in self.report.notes]
+        self.report.notes.append(
+            f"rounding of MindSpore's kernels on this device: agrees with {names} computed in float64; with its own "
+            f"kernels first apart at {f'step {first.step}, ' if first.step else ''}{first.what}: {first.text}"
+        )
 
     def _locate(self) -> None:
         """Name the first statement that differs, in a run that records them."""

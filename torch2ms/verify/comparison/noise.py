@@ -4,7 +4,7 @@ A bias in front of a batch normalisation has the gradient zero, and so has the p
 to its keys; in floating point it is noise of the size of a rounding error, different on every framework, and Adam
 turns noise of any size into updates of the size of the learning rate. Such elements say nothing about a translation.
 They are recognised by two measurements, never by a wider tolerance: on both sides their gradient is tiny beside the
-largest of the step, and in a second torch run, whose weights are disturbed in their last digit only, it changes by a
+largest of the step, and in a second torch run, whose operators are disturbed in the last digit only, it changes by a
 good part of its own size, which a gradient that carries information does not. Then both sides run again with those
 elements at their true value, zero, and everything must agree within the ordinary tolerance.
 """
@@ -64,7 +64,7 @@ def tiny(trace: Trace) -> set[str]:
 
 
 def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, Noise]:
-    """Of the candidates, those whose tiny elements a rounding error in the weights changes; with the figures."""
+    """Of the candidates, those whose tiny elements a rounding error of the operators changes; with the figures."""
     found: dict[str, Noise] = {}
     for left, right in _steps_alike(torch, disturbed):
         biggest = _biggest(_larger(_flat(torch, a)) for a in left["parameters"])
@@ -79,7 +79,7 @@ def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, Noi
                 part = "its gradient" if size.max() <= level else "a part of its gradient"
                 text = (
                     f"{a['name'] or key}: {part} ({largest(size[noisy]):.1e}; the step's largest is "
-                    f"{biggest:.1e}) is rounding noise: a disturbance of 1e-7 in the weights changes it by "
+                    f"{biggest:.1e}) is rounding noise: a disturbance of its operators by 1e-7 changes it by "
                     f"{largest(change[noisy] / size[noisy]):.0%}; compared with it held at zero on both sides"
                 )
                 found[key] = Noise(level, text)

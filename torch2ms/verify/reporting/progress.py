@@ -38,7 +38,8 @@ class Progress:
 
 def line(job: Job, done: int, total: int) -> str:
     """What the terminal shows: side, purpose of the run, and a bar once the number of steps is known."""
-    purpose = "float64" if job.double else "disturbed" if job.perturb else "locating" if job.locate is not None else ""
+    purposes = {"float64": job.double, "fine": job.fine, "disturbed": job.perturb, "locating": job.locate is not None}
+    purpose = next((name for name, given in purposes.items() if given), "")
     head = f"{job.side}{f' ({purpose})' if purpose else ''}"
     if not total:
         return f"{head}: step {done}"

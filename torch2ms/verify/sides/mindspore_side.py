@@ -23,6 +23,7 @@ from mindspore import nn
 from mindspore.ops.composite import base as composite
 from mindspore.ops.function.grad import grad_func
 
+from torch2ms.verify.sides.fine import compute_finely
 from torch2ms.verify.sides.layers import fit, layer_table
 from torch2ms.verify.sides.mindspore_values import (
     all_ones,
@@ -71,7 +72,8 @@ class MindSporeSide:
 
     def install(self) -> None:
         """Put every observation point in place."""
-        self.owned.watch(nn.Cell)
+        optimizers = (ms.experimental.optim.optimizer.Optimizer, nn.Optimizer)  # cells, too, that hold weights
+        self.owned.watch(nn.Cell, optimizers)
         cells = {cell for layer in layer_table().values() for cell in layer.cells}
         for namespace in (nn, ms.mint.nn):
             for name in sorted(cells):
@@ -79,8 +81,8 @@ class MindSporeSide:
                     self._watch_cell(getattr(namespace, name), name)
         self._watch_written(cells)
         self._watch_gradients()
-        self._watch_optimizer(ms.experimental.optim.optimizer.Optimizer)
-        self._watch_optimizer(nn.Optimizer)
+        for optimizer in optimizers:
+            self._watch_optimizer(optimizer)
         self._watch_precision()
 
     # -- layers -----------------------------------------------------------------------------------------------------
@@ -401,6 +403,7 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     ms.set_seed(0)
     if not options.get("compiled", True):
         run_uncompiled()
+    refined = compute_finely() if options.get("fine") else set()
     side = MindSporeSide(session)
     side.install()
     if options.get("mode") == "graph":
@@ -414,6 +417,7 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
         _watch_statements(side, session)
 
     def finish() -> None:
+        session.trace.meta["refined"] = sorted(refined)
         side.finish()
         if stream:
             stream.finish()

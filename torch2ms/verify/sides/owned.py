@@ -23,14 +23,15 @@ class Owned:
         self.names: dict[int, str] = {}
         self.counts: dict[str, int] = {}
 
-    def watch(self, base: type) -> None:
-        """Note every construction below `base`."""
+    def watch(self, base: type, others: tuple[type, ...] = ()) -> None:
+        """Note every construction below `base`, but for those below `others`."""
         construct = base.__init__  # type: ignore[misc]
 
         @functools.wraps(construct)
         def __init__(module: Any, *args: Any, **kwargs: Any) -> None:
             construct(module, *args, **kwargs)
-            self._made(module)
+            if not isinstance(module, others):
+                self._made(module)
 
         base.__init__ = __init__  # type: ignore[misc]
 

@@ -41,11 +41,12 @@ class Job:
     cwd: Path | None = None
     replay: Path | None = None
     zero: dict[str, float] = field(default_factory=dict)  # up to where gradients are held at zero (see noise.py)
-    perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
+    perturb: float = 0.0  # torch only: the relative size of a disturbance of its operators (see rounding.py)
     locate: int | None = None  # the step whose statements are recorded, 0 for all (see statements.py)
     torch_device: str = "cpu"  # torch only: what the program may find
     compiled: bool = True  # mindspore only: whether its optimizers compile their updates (see updates.py)
     double: bool = False  # torch only: compute in float64 (see double.py)
+    fine: bool = False  # mindspore only: elementary functions in float64 (see fine.py)
 
     def document(self, out: Path) -> dict[str, Any]:
         """The JSON the child reads."""
@@ -60,6 +61,7 @@ class Job:
             "zero": self.zero,
             "perturb": self.perturb,
             "double": self.double,
+            "fine": self.fine,
             "compiled": self.compiled,
             "locate": self.locate,
             "torch_device": self.torch_device,

@@ -280,7 +280,6 @@ class TorchSide:
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             construct(optimizer, *args, **kwargs)
             optimizer.__dict__.setdefault("_torch2ms_number", next(self.optimizers))
-            self._disturb(optimizer)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
@@ -313,8 +312,6 @@ class TorchSide:
                 streams=marks(),
                 parameters=[self._stepped(p, g) for p, g in zip(parameters, gradients, strict=True)],
             )
-            if self.session.done == 0:  # once more: a program may set its weights after making the optimizer
-                self._disturb(optimizer)
             if any(p.device.type != "cpu" for p in parameters):
                 self.trace.meta["device"] = parameters[0].device.type
             self.session.stepped(inner)
@@ -335,17 +332,6 @@ class TorchSide:
         """What identifies a parameter on both sides, and what to call it."""
         uid = self.uid_of(parameter)
         return {"uid": uid, "own": self.own.name(parameter, not uid), "name": self.variable(parameter)}
-
-    def _disturb(self, optimizer: Any) -> None:
-        """Change weights by a rounding error, if that is what this run is for."""
-        size = self.session.options.get("perturb", 0.0)
-        if not size:
-            return
-        rounding = np.random.RandomState(0)  # the same signs every time: two disturbances must not cancel
-        for p in _parameters(optimizer):
-            if p.is_floating_point():
-                sign = rounding.choice((-1.0, 1.0), size=tuple(p.shape))
-                p.data.mul_(torch.from_numpy(np.asarray(1.0 + size * sign)).to(p.device, p.dtype))
 
     def _gradients(self, optimizer: Any) -> list[str | None]:
         for p in _parameters(optimizer):
@@ -443,6 +429,10 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
         from torch2ms.verify.sides.double import install_double
 
         install_double()
+    if session.options.get("perturb"):
+        from torch2ms.verify.sides.rounding import OtherRounding
+
+        OtherRounding(session.options["perturb"]).__enter__()
     side = TorchSide(session)
     side.install()
     TorchDraws(session, side).install()
