@@ -36,7 +36,7 @@ def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
 def compute_finely() -> set[str]:
     """Patch the functions of this process; the set fills with the names of those that are called in float32."""
     used: set[str] = set()
-    instead = {
+    instead: dict[str, Callable[..., Any]] = {
         "log_softmax": lambda _, logits, axis=-1, **rest: log_softmax(logits, rest.get("dim", axis)),
         "softplus": lambda _, *args, **kwargs: softplus(*args, **kwargs),
         "LogSoftmax": lambda _, primitive, logits: log_softmax(logits, primitive.axis),

@@ -34,7 +34,7 @@ INEXACT = {
 }
 
 
-class OtherRounding(TorchDispatchMode):
+class OtherRounding(TorchDispatchMode):  # type: ignore[misc]
     """Every inexact operator's tensors times 1 ± size."""
 
     def __init__(self, size: float) -> None:
