@@ -41,7 +41,7 @@ def compute_finely() -> set[str]:
         "softplus": lambda _, *args, **kwargs: softplus(*args, **kwargs),
         "LogSoftmax": lambda _, primitive, logits: log_softmax(logits, primitive.axis),
     }
-    replaced = {}
+    replaced: dict[int, tuple[Any, Callable[..., Any]]] = {}
     for name in FUNCTIONS:
         for namespace in (ops, mint, mint.nn.functional):
             function = getattr(namespace, name, None)
