@@ -197,11 +197,11 @@ class ScopePlanner:
         assert self.compiled is not None
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.event_stmts |= self.staying
-        finder.units = self.compiled.groups
+        finder.activity.units = self.compiled.groups
         finder.draws = self.project.forwards_draw
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
-        finder.foreign = self.verdicts.foreign()
-        finder.callers = callers(self.scope)
+        finder.activity.foreign = self.verdicts.foreign()
+        finder.activity.callers = callers(self.scope)
 
     def regions(
         self, takers: dict[int, list[Owner]], chained: set[int], finder: Finder, around: Around

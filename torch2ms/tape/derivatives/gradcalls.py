@@ -154,7 +154,7 @@ def _list_before(call: GradCall, region: Region, finder: Finder) -> None:
         earlier = region.stmts[: region.stmts.index(stmt)]
         made = {root(d) for s in earlier for d in s.all_defs}
         lists = bool(stmt.calls) and _only_lists(stmt)
-        plain = finder.moves(stmt, earlier) and not finder.varied(stmt, stmt.defs, None)
+        plain = finder.moves(stmt, earlier) and not finder.activity.varied(stmt, stmt.defs, None)
         if plain or lists and not made & {root(u) for u in stmt.all_uses}:
             region.stmts.remove(stmt)
 
