@@ -563,6 +563,23 @@ PROGRAMS = {
             return args["net"].network(x) + x
         """,
     ),
+    "a function outside of a class whose parameter is called self": (
+        """
+        import torch
+
+        def read_alone(keeper, path):
+            keeper.load_state_dict(torch.load(path))
+
+        def restore(self, path):
+            read_alone(self, path)
+
+        restore(torch.nn.Linear(3, 2), "net.pth")
+        """,
+        """
+        def read_alone(keeper, path):
+            ms.load_param_into_net(keeper, ms.load_checkpoint(path))
+        """,
+    ),
 }
 
 

@@ -95,7 +95,8 @@ def _given(project: Project) -> frozenset[tuple[int, str]]:
                         continue
                     call = call.with_changes(args=[cst.Arg(cst.Name("_")), *call.args])  # what `self` stands for
                 for name, arg in bound_arguments(info, call).items():
-                    held = isinstance(arg.value, (cst.Attribute, cst.Subscript)) or dotted(arg.value) == "self"
+                    own = dotted(arg.value) == "self" and scope.cls is not None  # else it is a parameter like others
+                    held = isinstance(arg.value, (cst.Attribute, cst.Subscript)) or own
                     if held and is_part(arg.value, scope, module, project):
                         found.add((id(info.scope), name))
     return frozenset(found)
