@@ -302,16 +302,9 @@ def _early(writer: Writer, call: Call) -> Early | str:
     crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
-    items: dict[str, Items] = {}
-    for name in [*crossing, *attributes]:
-        kinds = writer.kinds(name, early)
-        if not kinds & {*CONTAINERS, "object"} and not by_keys(name, late):
-            continue
-        plain = "object" not in kinds and "." not in name
-        found = items_of(name, early, event.stmt.block.scope, writer) if plain else None
-        if found is None:
-            return f"`{name}`, which its two parts share, is no tensor"
-        items[name] = found
+    items = _containers([*crossing, *attributes], early, late, event, writer)
+    if isinstance(items, str):
+        return items
     if asked := asked_again(early, late, writer.module):
         return f"what `{asked}` keeps of the first of its two parts is not seen"
     loop = writer.hoist(call) if event.kind != "handed" else None
@@ -328,25 +321,21 @@ def _early(writer: Writer, call: Call) -> Early | str:
     names = [*_one_by_one(crossing, items), *held.values()]
     if not names or len(set(names)) != len(names):
         return "what its two parts share is not seen"
-    parts = [*crossing, *held.values()]
-    label = "_".join(parts if len(parts) <= NAMED else parts[:1])
-    crossing = [*crossing, *attributes]
     first = Call(Event("backward", early[-1], early[-1].node), Region(event, region.block, early), call.owners)
     params = parameters_of(writer, first, early, loop, Outputs("", [], [], False))
+    parts = [*crossing, *held.values()]
+    label = "_".join(parts if len(parts) <= NAMED else parts[:1])
     playback = writer.fresh(f"{label}_vjp")
     params += [o.place for o in leaves if o.place not in params]
+    crossing = [*crossing, *attributes]
     simple = simple_call(writer, early, crossing, aux) if not items else None
     if simple and not {o.place for o in leaves} <= set(simple[1]):
         simple = None
-    given = [part for name in crossing for part in (items[name].parts if name in items else [name])]
-    out, received = ", ".join(given), ", ".join(_one_by_one(crossing, items))
-    received = received if len(given) == 1 else f"({received})"
-    definition: list[Item] = []
     function, arguments = simple or (writer.fresh(f"forward_{label}"), params)
-    if not simple:
-        returned = f"({out})" if aux and len(given) > 1 else out
-        returned += "".join(f", {name}" for name in aux)
-        definition.append(Function(function, params, [*early, Text(f"return {returned}")]))
+    given = [part for name in crossing for part in (items[name].parts if name in items else [name])]
+    definition: list[Item] = [] if simple else [_first_function(function, params, early, given, aux)]
+    received = ", ".join(_one_by_one(crossing, items))
+    received = received if len(given) == 1 else f"({received})"
     extra = ", has_aux=True" if aux and not simple else ""
     inputs = "".join(f", {a}" for a in arguments)
     tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
@@ -357,6 +346,31 @@ def _early(writer: Writer, call: Call) -> Early | str:
     return Early(
         crossing, names, restore, definition, start, playback, arguments, bool(simple), leaves, others, loop, built
     )
+
+
+def _containers(
+    names: list[str], early: list[Stmt], late: list[Stmt], event: Event, writer: Writer
+) -> dict[str, Items] | str:
+    """Those of the names that hold tensors, which cross one by one; a reason if one does not tell what it holds."""
+    items: dict[str, Items] = {}
+    for name in names:
+        kinds = writer.kinds(name, early)
+        if not kinds & {*CONTAINERS, "object"} and not by_keys(name, late):
+            continue
+        plain = "object" not in kinds and "." not in name
+        found = items_of(name, early, event.stmt.block.scope, writer) if plain else None
+        if found is None:
+            return f"`{name}`, which its two parts share, is no tensor"
+        items[name] = found
+    return items
+
+
+def _first_function(name: str, params: list[str], early: list[Stmt], given: list[str], aux: list[str]) -> Function:
+    """The first part as a function: what crosses, then what else is read behind it."""
+    out = ", ".join(given)
+    returned = f"({out})" if aux and len(given) > 1 else out
+    returned += "".join(f", {each}" for each in aux)
+    return Function(name, params, [*early, Text(f"return {returned}")])
 
 
 def _one_by_one(names: list[str], items: dict[str, Items]) -> list[str]:

@@ -17,6 +17,7 @@ from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 from torch2ms.tape.model import Event, Owner, token
 
 CLIPS = ("clip_norm", "clip_value")
+READING = (*CLIPS, "leaf_grad", "grad_loop", "fill", "unscale", "taken")
 
 
 def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[Owner]) -> list[Owner]:
@@ -26,9 +27,9 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
         value = event.value
         if value.kind == "optimizer" and (owns := _in_sight(event.place, value.owns, scope, module)) != value.owns:
             event.value = value = replace(value, owns=owns)
-        if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
+        if event.kind in ("step", "scaler_step"):
             plain = value.dtype == "plain"
-            found.append(Owner("optimizer", event.place, value.owns, plain=plain, ordered=value.ordered))
+            _add(Owner("optimizer", event.place, value.owns, plain=plain, ordered=value.ordered), found)
     if len(found) == 1 and not stored:
         _alone(found[0], scope, module, events)
         _captured(found[0], scope, module, events)
@@ -36,51 +37,63 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
     elif not stored:
         _paired([o for o in found if o.owns is None and o.place in scope.params], events)
     for event in events:
-        if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
-            found.append(Owner("optimizer", event.place, event.value.owns, ordered=event.value.ordered))
-        if event.handing is not None:
-            for place, owns in event.handing.owns.items():
-                if all(o.place != place for o in found):
-                    found.append(Owner("optimizer", place, owns))
+        if event.kind == "taken" and event.value.kind == "optimizer":
+            _add(Owner("optimizer", event.place, event.value.owns, ordered=event.value.ordered), found)
+        for place, owns in event.handing.owns.items() if event.handing is not None else ():
+            _add(Owner("optimizer", place, owns), found)
     for event in events:
-        grouped = event.kind == "leaf_grad" and event.value.name.startswith("param_group")
-        if (grouped or event.kind in ("clip_norm", "clip_value", "grad_loop", "fill", "unscale", "taken")) and not any(
-            concerns(event, o, found) for o in found
-        ):
-            deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
-            kind = _kind(event)
-            listed = _listed(event)
-            place = event.place or (next(iter(deps)) if len(deps) == 1 else listed[0] if listed else "")
-            if place and PART not in place:
-                owns = event.value.owns if kind == "optimizer" else deps
-                weights = f"[{', '.join(listed)}]" if listed else ""
-                found.append(Owner("leaves" if listed else kind, place, owns, weights=weights))
-        elif (given := _given(event, scope)) and not any(concerns(event, o, found) for o in found):
-            found.append(Owner("params", given, event.value.deps))
-        elif (
-            event.kind == "leaf_grad"
-            and event.value.kind == "param"
-            and len(event.value.deps) == 1
-            and not any(concerns(event, o, found) for o in found)
-            and not _in_loop_of(event, events, found)
-        ):
-            (place,) = event.value.deps
-            clause = clause_of(event.node, event.stmt.node)
-            place = clause is not None and kept_under(clause.iter) or place
-            if clause is not None and isinstance(clause.iter, (cst.List, cst.Tuple)):  # of one weight: `for p in [w]`
-                found.append(Owner("leaves", place, event.value.deps, weights=f"[{place}]"))
-            elif not place.startswith(("^", "@")):
-                place = place if _has_name(place, scope) else _of_loop(event, events)
-                event.problem = event.problem or ("" if place else "whose gradients these are has no name here")
-                found.append(Owner("leaves" if _of_list(event, clause, module) else "module", place, event.value.deps))
-        elif (whole := _network(event, events)) and not any(concerns(event, o, found) for o in found):
-            found.append(Owner("module", whole, frozenset({whole})))
-        elif leaf_of_name(event) and not any(concerns(event, o, found) for o in found):
-            found.append(Owner("leaf", event.place, frozenset({event.place})))
+        if event.kind in READING and not any(concerns(event, o, found) for o in found):
+            found += _read_by(event, events, found, scope, module)
     for owner in found:
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def _add(owner: Owner, found: list[Owner]) -> None:
+    """Take an optimizer that has no other name."""
+    if all(o.place != owner.place for o in found):
+        found.append(owner)
+
+
+def _read_by(event: Event, events: list[Event], found: list[Owner], scope: Scope, module: ModuleInfo) -> list[Owner]:
+    """Who has the gradients that the event reads, where no optimizer has them; none if that has no name."""
+    value = event.value
+    if event.kind != "leaf_grad" or value.name.startswith("param_group"):
+        return _handed(event)
+    if given := _given(event, scope):
+        return [Owner("params", given, value.deps)]
+    if value.kind == "param" and len(value.deps) == 1 and not _in_loop_of(event, events, found):
+        return _of_weight(event, events, scope, module)
+    if whole := _network(event, events):
+        return [Owner("module", whole, frozenset({whole}))]
+    return [Owner("leaf", event.place, frozenset({event.place}))] if leaf_of_name(event) else []
+
+
+def _handed(event: Event) -> list[Owner]:
+    """What a call is given, or a loop goes over: `clip_grad_norm_(net.parameters(), 1.0)`."""
+    deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
+    kind, listed = _kind(event), _listed(event)
+    place = event.place or (next(iter(deps)) if len(deps) == 1 else listed[0] if listed else "")
+    if not place or PART in place:
+        return []
+    owns = event.value.owns if kind == "optimizer" else deps
+    weights = f"[{', '.join(listed)}]" if listed else ""
+    return [Owner("leaves" if listed else kind, place, owns, weights=weights)]
+
+
+def _of_weight(event: Event, events: list[Event], scope: Scope, module: ModuleInfo) -> list[Owner]:
+    """The gradient of a single parameter, perhaps of one that a comprehension goes over."""
+    (place,) = deps = event.value.deps
+    clause = clause_of(event.node, event.stmt.node)
+    place = clause is not None and kept_under(clause.iter) or place
+    if clause is not None and isinstance(clause.iter, (cst.List, cst.Tuple)):  # of one weight: `for p in [w]`
+        return [Owner("leaves", place, deps, weights=f"[{place}]")]
+    if place.startswith(("^", "@")):
+        return []
+    place = place if _has_name(place, scope) else _of_loop(event, events)
+    event.problem = event.problem or ("" if place else "whose gradients these are has no name here")
+    return [Owner("leaves" if _of_list(event, clause, module) else "module", place, deps)]
 
 
 def _in_loop_of(event: Event, events: list[Event], found: list[Owner]) -> bool:

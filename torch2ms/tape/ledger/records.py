@@ -64,25 +64,43 @@ class Records:
         mark_absent(self.owners, events, self.scope)
         if self.scope.is_function and self.outside:
             self.outside |= {o.place.partition(".")[0] for o in self.owners} - self.scope.locals
-        for event in events:
-            meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
-            if event.kind == "fill" and (not meant or not all(o.filled_by(event) for o in meant)):
-                event.kind = "grad_loop"  # it writes to some of them, or to those of several
-        for event in events:
-            if zeroes(event) and any(o.cleared_in_part([event]) for o in self.owners):
-                event.kind, event.writes = "grad_loop", True
+        self.tell_fills_apart()
         for owner in self.owners:
             if owner.kind != "leaf" and not owner.stored:
                 places = owner.owns if owner.owns is not None else frozenset({owner.place})
                 owner.bound = bindings(places, self.scope, self.module, seen=owner.owns is not None)
-        self.ledger = Ledger(self.scope, events, self.owners, self.outside)
+        self.ledger = self.account()
+        self.refuse_mixed()
+        if self.several.bound or self.several.args:
+            self.refuse_several()
+        refuse_peers(events, self.owners, self.scope)
+        self.refuse_doubtful()
+
+    def tell_fills_apart(self) -> None:
+        """What writes to some of the gradients of an owner, or to those of several, neither fills nor clears them."""
+        for event in self.events:
+            meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
+            if event.kind == "fill" and (not meant or not all(o.filled_by(event) for o in meant)):
+                event.kind = "grad_loop"
+        for event in self.events:
+            if zeroes(event) and any(o.cleared_in_part([event]) for o in self.owners):
+                event.kind, event.writes = "grad_loop", True
+
+    def account(self) -> Ledger:
+        """The ledger; with `--assume-cleared` as it is where nothing is left of an earlier call."""
+        ledger = Ledger(self.scope, self.events, self.owners, self.outside)
         told = [o for o in self.owners if self.entry_leaks(o) and self.entry_reaches(o)] if self.assume_cleared else []
-        if told:  # the user's word: nothing is left of an earlier call
-            for owner in self.owners:
-                owner.before.clear()
-            for owner in told:
-                owner.assumed.add(f"the gradients of `{owner.place}` are clear when the function is called")
-            self.ledger = Ledger(self.scope, events, self.owners, self.outside, cleared=told)
+        if not told:
+            return ledger
+        for owner in self.owners:
+            owner.before.clear()
+        for owner in told:
+            owner.assumed.add(f"the gradients of `{owner.place}` are clear when the function is called")
+        return Ledger(self.scope, self.events, self.owners, self.outside, cleared=told)
+
+    def refuse_mixed(self) -> None:
+        """Gradients that are there in part when they are loaded, or of another object, or of some inputs alone."""
+        events = self.events
         for event in (e for e in events if e.kind in LOADS):
             for owner in (o for o in self.owners if owners.concerns(event, o, self.owners)):
                 state = owner.before.get(self.number[id(event)], State())
@@ -90,14 +108,9 @@ class Records:
                     events[number].problem = events[number].problem or SOME
                 for number in {n for n, _ in state.held if n != ENTRY} if state.swapped else ():
                     events[number].problem = events[number].problem or OTHER
-
         for event in (e for e in events if e.kind == "backward" and e.inputs is not None):
             if partly := [o for o in self.owners if o.takes(event.value.deps) and not self.named(o, event)]:
                 event.problem = event.problem or LEFT_OUT.format(partly[0].place)
-        if self.several.bound or self.several.args:
-            self.refuse_several()
-        refuse_peers(events, self.owners, self.scope)
-        self.refuse_doubtful()
 
     def refuse_doubtful(self) -> None:
         """What is cleared may be what an optimizer trains of which nothing is seen, and in which gradients add up."""
