@@ -19,6 +19,7 @@ from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_item, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
+from torch2ms.tape.forward.exchanged import exchanged
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.passed_over import guarded, of_items
@@ -99,8 +100,9 @@ def left_out_of_networks(
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     decaying = _decaying(steps)
     for owner in moving:
+        yield from (Skipped("", reason=why) for why in exchanged(event, owner, module, project))
         if owner.place in decaying:
-            yield from (Skipped("", reason=why) for why in out_of_use(event, owner, module, project))
+            yield from (Skipped("", reason=why) for why in out_of_use(owner, project))
     items = list(of_items(stmts, module, project)) if decaying else []
     if not items and not any(skipped(stmts, Given(), module, project, wanted)):
         return

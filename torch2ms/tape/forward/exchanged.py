@@ -1,0 +1,115 @@
+"""Layers and weights that a program puts others in the place of once an optimizer has them: a new head, a larger one.
+
+torch has no gradient for the old ones, and leaves them alone; MindSpore's optimizer moves what it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.sites import bound_arguments, calls_of, receiver, resolved
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.values import UNKNOWN, Value, overlaps
+from torch2ms.tape.model import Event, Owner
+
+BINDING = re.compile(r"[\w\])]\s*(\.\w+|\[[^\]\n]*\])\s*=[^=]")  # of an attribute or an item
+OWN_WEIGHTS = ("weight", "bias")
+OUT_OF_USE = "`{}` is another one once the optimizer has it: torch leaves the old one alone, MindSpore's may move it"
+DEPTH = 2  # functions that hand the optimizer on
+
+
+def exchanged(event: Event, owner: Owner, module: ModuleInfo, project: Project) -> Iterator[str]:
+    """Why the optimizer of a backward call would move what is out of use."""
+    if module.says(BINDING):
+        yield from _once_made(owner.place, owner.owns or frozenset(), event.stmt, module, project, DEPTH)
+
+
+def _once_made(
+    place: str, owns: frozenset[str], step: Stmt, module: ModuleInfo, project: Project, depth: int
+) -> Iterator[str]:
+    """What is exchanged in the scope of a step between the place where its optimizer is made, and the step."""
+    scope = step.block.scope
+    made = [s for s in scope.body.walk() if place in s.defs and s.out.get(place, UNKNOWN).kind == "optimizer"]
+    if not made and place in scope.params and depth:
+        info, sites = calls_of(project, project.modules.values()).get(id(scope), (None, []))
+        for site in sites:
+            given = bound_arguments(info, site.call).get(place) if info is not None else None
+            value = site.module.value(given.value) if given is not None else UNKNOWN
+            if given is not None and value.kind == "optimizer" and value.owns:
+                at = dotted(given.value)
+                yield from _once_made(at, value.owns, site.stmt, site.module, project, depth - 1)
+        return
+    for stmt in scope.body.walk() if made else ():
+        if stmt.number > made[0].number and not stmt.blocks and _reaches(stmt, step, made):
+            for held, what in _exchanges(stmt, module, project):
+                if any(overlaps(held, o) for o in owns):
+                    yield OUT_OF_USE.format(what)
+
+
+def _reaches(stmt: Stmt, step: Stmt, made: list[Stmt]) -> bool:
+    """The step comes behind the statement, in the same or another turn of a loop, and no new optimizer between."""
+    around = {*stmt.ancestors(), *step.ancestors()}
+    sure = [m for m in made if all(type(a.node) is not cst.If or a in around for a in m.ancestors())]
+    if step.number > stmt.number and not any(stmt.number < m.number < step.number for m in sure):
+        return True
+    loops = [a for a in step.ancestors() if a.is_loop and a in stmt.ancestors()]
+    inside = [m for m in sure if loops and loops[0] in m.ancestors()]
+    return bool(loops) and not any(m.number > stmt.number or m.number < step.number for m in inside)
+
+
+def _exchanges(stmt: Stmt, module: ModuleInfo, project: Project) -> Iterator[tuple[str, str]]:
+    """The places of the networks in which a statement exchanges a layer or weights, and what it exchanges."""
+    for target, given in _bindings(stmt):
+        held = module.value(target.value)
+        if held.kind == "module" and held.place and _exchanged(target, given, held, module, project):
+            yield held.place, code(target)
+    for call in stmt.calls:
+        info = resolved(project).get(id(call))
+        if info is None or info.name.startswith("__") or info.name == "forward":
+            continue
+        args = {name: arg.value for name, arg in bound_arguments(info, call).items()}
+        if (whole := receiver(info, call)) is not None:
+            args["self"] = whole
+        for inner in info.scope.body.walk():
+            for target, given in _bindings(inner):
+                whose = args.get(root(dotted(target)) if dotted(target) else root(dotted(target.value)))
+                held = module.value(whose) if whose is not None else UNKNOWN
+                if held.kind != "module" or not held.place:
+                    continue
+                within = held if dotted(target.value) == "self" else info.module.value(target.value)
+                if _exchanged(target, given, within, info.module, project):
+                    yield held.place, f"{code(target)}` in `{info.name}"
+
+
+def _bindings(stmt: Stmt) -> Iterator[tuple[cst.Attribute | cst.Subscript, cst.BaseExpression]]:
+    for target in (t.target for t in stmt.node.targets) if type(stmt.node) is cst.Assign else ():
+        if isinstance(target, cst.Attribute | cst.Subscript) and dotted(target.value):
+            yield target, stmt.node.value  # type: ignore[union-attr]
+
+
+def _exchanged(
+    target: cst.Attribute | cst.Subscript, given: cst.BaseExpression, held: Value, module: ModuleInfo, project: Project
+) -> bool:
+    """A layer or a weight is put where another one was."""
+    kind = module.value(given).kind
+    if isinstance(target, cst.Attribute) and target.attr.value in OWN_WEIGHTS:
+        return kind in ("param", "tensor", "unknown")
+    if kind not in ("module", "param"):
+        return False
+    if isinstance(target, cst.Subscript):
+        return held.name in ("torch.nn.Sequential", "torch.nn.ModuleList")  # a dict may get another
+    cls = class_of(held, module, project)
+    init = cls.methods.get("__init__") if cls is not None else None
+    if init is None:
+        return held.name.startswith("torch")
+    place = f"self.{target.attr.value}"
+    before = [s.out.get(place, UNKNOWN) for s in init.scope.body.walk() if place in s.defs]
+    return any(value.kind in ("module", "param") for value in before)
