@@ -57,7 +57,8 @@ def _weight(target: cst.Subscript, writer: Writer) -> cst.BaseExpression | None:
     while is_data(whole, writer.module):
         whole = whole.value  # type: ignore[attr-defined]
     value = writer.module.value(whole)
-    if not isinstance(whole, cst.Name | cst.Attribute) or value.name == "buffer":
+    item = isinstance(whole, cst.Subscript) and value.kind == "param"  # `dict(net.named_parameters())[name]`
+    if not item and not isinstance(whole, cst.Name | cst.Attribute) or value.name == "buffer":
         return None
     given = isinstance(whole, cst.Name) and (
         give_weights(whole.value, writer.scope, writer.project, writer.plan) or _named_weight(whole.value, writer)
