@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.inplace import seen, views
 from torch2ms.rewrite.inplace.callers import give_weights
 from torch2ms.rewrite.inplace.inputs import was_input
+from torch2ms.rewrite.inplace.nothing_picked import asked_first, places
 from torch2ms.rewrite.naming import unused
 from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.tensors.subscripts import WHOLE
@@ -33,6 +34,15 @@ def scattered(
     """The lines of such a write, None where it is none."""
     if not isinstance(target, cst.Subscript):
         return None
+    lines, index = _stored(stmt, target, given, writer, symbol), places(target, stmt, writer.module)
+    if index is None:
+        return lines
+    return asked_first(target, index, lines, f"{symbol} {code(writer.expression(given))}", writer)
+
+
+def _stored(
+    stmt: Stmt, target: cst.Subscript, given: cst.BaseExpression, writer: Writer, symbol: str
+) -> list[cst.BaseStatement] | None:
     if (weight := _weight(target, writer)) is not None:
         return _assigned(target, given, weight, writer, symbol)
     if writer.differentiated:
