@@ -15,6 +15,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.forward.asking import asked_by
+from torch2ms.tape.forward.filling import filled
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.ledger.beyond import weights
 
@@ -107,8 +108,10 @@ def _never_runs(scope: Scope, project: Project) -> bool:
 
 
 def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
-    """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name."""
+    """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name; or
+    fills the container that it is."""
     yield from (d for d in stmt.defs if d.rpartition(".")[2] == attr and "." in d)
+    yield from (place for place in filled(stmt) if place.rpartition(".")[2] == attr and "." in place)
     node = stmt.node
     targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
     for target in [*targets, node.target] if type(node) is cst.AugAssign else targets:
