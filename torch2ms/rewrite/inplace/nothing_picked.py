@@ -55,8 +55,8 @@ def _picked(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
         return name_called(node) == "nonzero"
     if type(node) is not cst.Subscript or type(node.slice[0].slice) is not cst.Index:
         return False
-    if type(node.value) is cst.Call:
-        return name_called(node.value) in ("where", "nonzero") and len(node.value.args) < 3
+    if type(node.value) is cst.Call and name_called(node.value) in ("where", "nonzero"):
+        return len(node.value.args) < 3
     index = node.slice[0].slice.value
     known = module.value(index)
     return isinstance(index, MASKS) or known.kind == "tensor" and known.dtype == "bool" or _mask(index, stmt)
