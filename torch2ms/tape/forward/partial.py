@@ -26,7 +26,7 @@ from torch2ms.tape.forward.passed_over import guarded, of_items
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.replaced import out_of_use
 from torch2ms.tape.forward.skipped import skipped
-from torch2ms.tape.forward.turning import same_at_every_step, turning_names
+from torch2ms.tape.forward.turning import from_attributes, same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.model import Event, Owner
@@ -109,7 +109,7 @@ def left_out_of_networks(
     inside = [e.stmt for e in steps if any(e.place == o.place for o in moving)]
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
-    changing |= given_by_loops(event.stmt.block.scope, project)
+    changing |= given_by_loops(event.stmt.block.scope, project) | from_attributes(event.stmt.block.scope)
     given = Given(changing, evaluating=evaluating(event.stmt, wanted, module, project))
     for left in (*items, *skipped(stmts, given, module, project, wanted)):
         for owner in moving:

@@ -55,6 +55,17 @@ def turning_names(event: Event, owner: Owner) -> set[str]:
     return {root(d) for a in _loops(event, owner) for s in a.walk() for d in s.defs}
 
 
+def from_attributes(scope: Scope) -> set[str]:
+    """The names of a method that it computes from attributes which methods go on to change: `who = plan[self.turn]`."""
+    methods = [s for s in scope.cls.children if s.is_function and s.name != "__init__"] if scope.cls is not None else []
+    moving = {d for method in methods for s in method.body.walk() for d in s.defs if "." in d}
+    found: set[str] = set()
+    for stmt in scope.body.walk() if moving else ():
+        if type(stmt.node) is cst.Assign and not stmt.uses.isdisjoint(moving | found):
+            found |= {d for d in stmt.defs if "." not in d}
+    return found
+
+
 def _loops(event: Event, owner: Owner) -> list[Stmt]:
     loops = [a for a in event.stmt.ancestors() if a.is_loop]
     return [a for a in loops if not any(owner.place in s.defs for s in a.walk())]

@@ -111,7 +111,8 @@ def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
     """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name; or
     fills the container that it is."""
     yield from (d for d in stmt.defs if d.rpartition(".")[2] == attr and "." in d)
-    yield from (place for place in filled(stmt) if place.rpartition(".")[2] == attr and "." in place)
+    if any(m.rpartition(".")[2] == attr for m in stmt.muts):
+        yield from (place for place in filled(stmt) if place.rpartition(".")[2] == attr and "." in place)
     node = stmt.node
     targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
     for target in [*targets, node.target] if type(node) is cst.AugAssign else targets:
