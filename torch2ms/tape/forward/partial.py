@@ -93,10 +93,11 @@ def left_out_of_networks(
     event: Event, region: Region, owners: list[Owner], steps: list[Event], module: ModuleInfo, project: Project
 ) -> Iterator[Skipped]:
     """The layers that a step moves and torch leaves alone, as the networks that are called do not run them."""
-    moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
+    moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns != NOTHING]
     if not moving:
         return
-    wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
+    there = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))  # it may have all
+    wanted = frozenset().union(*(there if o.owns is None else o.owns for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     decaying = _decaying(steps)
     for owner in moving:
@@ -113,7 +114,7 @@ def left_out_of_networks(
     given = Given(changing, evaluating=evaluating(event.stmt, wanted, module, project))
     for left in (*items, *skipped(stmts, given, module, project, wanted)):
         for owner in moving:
-            if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
+            if any_overlap(frozenset({left.place}), there if owner.owns is None else owner.owns):
                 if owner.place in decaying if left.ever or left.once or not left.test else left.changes:
                     yield left
 
