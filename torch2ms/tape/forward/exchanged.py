@@ -5,12 +5,12 @@ torch has no gradient for the old ones, and leaves them alone; MindSpore's optim
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.sites import bound_arguments, calls_of, receiver, resolved
@@ -20,7 +20,6 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.tape.model import Event, Owner
 
-BINDING = re.compile(r"[\w\])]\s*(\.\w+|\[[^\]\n]*\])\s*=[^=]")  # of an attribute or an item
 OWN_WEIGHTS = ("weight", "bias")
 OUT_OF_USE = "`{}` is another one once the optimizer has it: torch leaves the old one alone, MindSpore's may move it"
 DEPTH = 2  # functions that hand the optimizer on
@@ -28,8 +27,26 @@ DEPTH = 2  # functions that hand the optimizer on
 
 def exchanged(event: Event, owner: Owner, module: ModuleInfo, project: Project) -> Iterator[str]:
     """Why the optimizer of a backward call would move what is out of use."""
-    if module.says(BINDING):
+    if _exchanging(project):
         yield from _once_made(owner.place, owner.owns or frozenset(), event.stmt, module, project, DEPTH)
+
+
+@once
+def _exchanging(project: Project) -> bool:
+    """Something else than a constructor binds attributes or items of networks to layers or weights."""
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk() if scope.name != "__init__" else ():
+                node = stmt.node
+                if type(node) is cst.Assign and type(node.targets[0].target) in (cst.Attribute, cst.Subscript):
+                    for target, given in _bindings(stmt):
+                        if _own_weight(target) or module.value(given).kind in ("module", "param"):
+                            return True
+    return False
+
+
+def _own_weight(target: cst.BaseExpression) -> bool:
+    return type(target) is cst.Attribute and target.attr.value in OWN_WEIGHTS
 
 
 def _once_made(
@@ -48,9 +65,9 @@ def _once_made(
                 yield from _once_made(at, value.owns, site.stmt, site.module, project, depth - 1)
         return
     for stmt in scope.body.walk() if made else ():
-        if stmt.number > made[0].number and not stmt.blocks and _reaches(stmt, step, made):
+        if stmt.number > made[0].number and not stmt.blocks:
             for held, what in _exchanges(stmt, module, project):
-                if any(overlaps(held, o) for o in owns):
+                if any(overlaps(held, o) for o in owns) and _reaches(stmt, step, made):
                     yield OUT_OF_USE.format(what)
 
 
@@ -75,24 +92,28 @@ def _exchanges(stmt: Stmt, module: ModuleInfo, project: Project) -> Iterator[tup
         info = resolved(project).get(id(call))
         if info is None or info.name.startswith("__") or info.name == "forward":
             continue
-        args = {name: arg.value for name, arg in bound_arguments(info, call).items()}
-        if (whole := receiver(info, call)) is not None:
+        bindings = [pair for inner in info.scope.body.walk() for pair in _bindings(inner)]
+        args = {name: arg.value for name, arg in bound_arguments(info, call).items()} if bindings else {}
+        if bindings and (whole := receiver(info, call)) is not None:
             args["self"] = whole
-        for inner in info.scope.body.walk():
-            for target, given in _bindings(inner):
-                whose = args.get(root(dotted(target)) if dotted(target) else root(dotted(target.value)))
-                held = module.value(whose) if whose is not None else UNKNOWN
-                if held.kind != "module" or not held.place:
-                    continue
-                within = held if dotted(target.value) == "self" else info.module.value(target.value)
-                if _exchanged(target, given, within, info.module, project):
-                    yield held.place, f"{code(target)}` in `{info.name}"
+        for target, given in bindings:
+            whose = args.get(root(dotted(target)) if dotted(target) else root(dotted(target.value)))
+            held = module.value(whose) if whose is not None else UNKNOWN
+            if held.kind != "module" or not held.place:
+                continue
+            within = held if dotted(target.value) == "self" else info.module.value(target.value)
+            if _exchanged(target, given, within, info.module, project):
+                yield held.place, f"{code(target)}` in `{info.name}"
 
 
-def _bindings(stmt: Stmt) -> Iterator[tuple[cst.Attribute | cst.Subscript, cst.BaseExpression]]:
-    for target in (t.target for t in stmt.node.targets) if type(stmt.node) is cst.Assign else ():
-        if isinstance(target, cst.Attribute | cst.Subscript) and dotted(target.value):
-            yield target, stmt.node.value  # type: ignore[union-attr]
+def _bindings(stmt: Stmt) -> list[tuple[cst.Attribute | cst.Subscript, cst.BaseExpression]]:
+    node, found = stmt.node, []
+    if type(node) is cst.Assign:  # loops: this is asked of every statement
+        for each in node.targets:
+            target = each.target
+            if (type(target) is cst.Attribute or type(target) is cst.Subscript) and dotted(target.value):
+                found.append((target, node.value))
+    return found
 
 
 def _exchanged(
@@ -100,7 +121,7 @@ def _exchanged(
 ) -> bool:
     """A layer or a weight is put where another one was."""
     kind = module.value(given).kind
-    if isinstance(target, cst.Attribute) and target.attr.value in OWN_WEIGHTS:
+    if _own_weight(target):
         return kind in ("param", "tensor", "unknown")
     if kind not in ("module", "param"):
         return False

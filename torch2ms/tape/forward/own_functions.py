@@ -19,19 +19,15 @@ from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
 
 
-def of_branches(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project) -> Iterator[Skipped]:
+def of_branches(
+    info: FunctionInfo, stmt: Stmt, given: Given, module: ModuleInfo, project: Project
+) -> Iterator[Skipped]:
     """The layers that a method of an object, or a function, runs in one case alone."""
-    info, cls = of_self(call, stmt, project), class_around(stmt, project)
-    if info is None and (beside := _beside(call, stmt)) is not None:
-        info, cls = module.functions.get(id(beside)), None
-    elif info is None or cls is None:
-        return
-    if info is None:
-        return
     stmts = list(info.scope.body.walk())
     branches = [s for s in stmts if s.node.__class__ is cst.If]
     if not branches:
         return
+    cls = class_around(stmt, project) if info.cls is not None else None
     calls = [(s, c, info.module.value(c.func)) for s in stmts if not s.blocks for c in s.calls]
     ran = [(s, code(c.func), value.place) for s, c, value in calls if value.place and value.kind == "module"]
     for branch in branches if ran else ():
@@ -46,32 +42,20 @@ def of_branches(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, pr
 
 def own_lines(
     call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project
-) -> tuple[list[Stmt], list[str], ModuleInfo]:
-    """What a call runs that has the names of its caller, and its parameters: a method of the same object, a function
-    or lambda beside it or in it."""
+) -> tuple[list[Stmt], list[str], ModuleInfo, FunctionInfo | None] | None:
+    """What a call runs that has the names of its caller, its parameters, and the function if it is none without a name:
+    a method of the same object, a function or lambda beside it or in it."""
     if (method := of_self(call, stmt, project)) is not None:
-        return list(method.scope.body.walk()), method.scope.params, method.module
-    if (beside := _beside(call, stmt)) is not None:
-        return list(beside.body.walk()), beside.params, module
-    scope, name = stmt.block.scope, dotted(call.func)
-    while name and "." not in name:
-        for made in scope.body.walk() if name in scope.locals else ():
-            if name in made.defs and isinstance(made.node, cst.Assign) and isinstance(made.node.value, cst.Lambda):
-                return [made], [p.name.value for p in made.node.value.params.params], module
-        if scope.parent is None:
-            break
-        scope = scope.parent
-    return [], [], module
-
-
-def _beside(call: cst.Call, stmt: Stmt) -> Scope | None:
-    """A function of this name that is defined in the caller, or around it."""
+        return list(method.scope.body.walk()), method.scope.params, method.module, method
     scope: Scope | None = stmt.block.scope
     name = dotted(call.func)
     while name and "." not in name and scope is not None:
         for child in scope.children:
             if child.is_function and child.name == name:
-                return child
+                return list(child.body.walk()), child.params, module, module.functions.get(id(child))
+        for made in scope.body.walk() if name in scope.locals else ():
+            if name in made.defs and isinstance(made.node, cst.Assign) and isinstance(made.node.value, cst.Lambda):
+                return [made], [p.name.value for p in made.node.value.params.params], module, None
         scope = scope.parent
     return None
 

@@ -57,11 +57,11 @@ def skipped(
                 yield from (*_of_function(*around), *in_turn(*around))
             yield from _of_results(call, stmt, given, stmts, module, project)
             yield from _of_method(call, stmt, given, module, project, wanted)
-            inner, names, home = own_lines(call, stmt, module, project) if depth < DEEP else ([], [], module)
-            if inner:
+            if depth < DEEP and (found := own_lines(call, stmt, module, project)) is not None:
+                inner, names, home, own_info = found
                 inside = given.of(call, stmt, names)
                 yield from _picked(inner, inside.turning, home, project)
-                yield from of_branches(call, stmt, inside, home, project)
+                yield from of_branches(own_info, stmt, inside, home, project) if own_info is not None else ()
                 yield from skipped(inner, inside, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
