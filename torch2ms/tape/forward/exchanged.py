@@ -11,10 +11,11 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.beginning import in_constructors
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.sites import bound_arguments, calls_of, receiver, resolved
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
@@ -64,11 +65,29 @@ def _once_made(
                 at = dotted(given.value)
                 yield from _once_made(at, value.owns, site.stmt, site.module, project, depth - 1)
         return
+    if not made and scope.cls is not None and place.startswith("self."):
+        yield from _by_other_methods(place, owns, scope.cls, module, project)
     for stmt in scope.body.walk() if made else ():
         if stmt.number > made[0].number and not stmt.blocks:
             for held, what in _exchanges(stmt, module, project):
                 if any(overlaps(held, o) for o in owns) and _reaches(stmt, step, made):
                     yield OUT_OF_USE.format(what)
+
+
+def _by_other_methods(
+    place: str, owns: frozenset[str], cls: Scope, module: ModuleInfo, project: Project
+) -> Iterator[str]:
+    """What methods exchange that are called once the constructor has made the optimizer, and make it no more."""
+    methods = [s for s in cls.children if s.is_function]
+    makers = [s for s in methods if any(place in stmt.defs for stmt in s.body.walk())]
+    if [s.name for s in makers] != ["__init__"]:
+        return  # it may be made anew
+    for method in methods:
+        if method.name != "__init__" and method.name not in in_constructors(project):
+            for stmt in method.body.walk():
+                for held, what in _exchanges(stmt, module, project) if not stmt.blocks else ():
+                    if any(overlaps(held, o) for o in owns):
+                        yield OUT_OF_USE.format(what)
 
 
 def _reaches(stmt: Stmt, step: Stmt, made: list[Stmt]) -> bool:
@@ -87,7 +106,7 @@ def _exchanges(stmt: Stmt, module: ModuleInfo, project: Project) -> Iterator[tup
     for target, given in _bindings(stmt):
         held = module.value(target.value)
         if held.kind == "module" and held.place and _exchanged(target, given, held, module, project):
-            yield held.place, code(target)
+            yield _part(held.place, target), code(target)
     for call in stmt.calls:
         info = resolved(project).get(id(call))
         if info is None or info.name.startswith("__") or info.name == "forward":
@@ -103,7 +122,13 @@ def _exchanges(stmt: Stmt, module: ModuleInfo, project: Project) -> Iterator[tup
                 continue
             within = held if dotted(target.value) == "self" else info.module.value(target.value)
             if _exchanged(target, given, within, info.module, project):
-                yield held.place, f"{code(target)}` in `{info.name}"
+                below = dotted(target if isinstance(target, cst.Attribute) else target.value).partition(".")[2]
+                yield f"{held.place}.{below}" if below else held.place, f"{code(target)}` in `{info.name}"
+
+
+def _part(place: str, target: cst.Attribute | cst.Subscript) -> str:
+    """What is exchanged of the network at a place; of a list all of it, whichever item that is."""
+    return f"{place}.{target.attr.value}" if isinstance(target, cst.Attribute) else place
 
 
 def _bindings(stmt: Stmt) -> list[tuple[cst.Attribute | cst.Subscript, cst.BaseExpression]]:
