@@ -98,8 +98,10 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     rule = work.rules.find(name)
     left = changed(updated, func=work.full_name(name, updated.func))
     if name.endswith(".vector_to_parameters") and (later := _used_later(original, work)):
-        if later == "written":
+        if later in ("written", "stepped"):
             why = "the parameters are views of the vector in torch: what is written into it moves them"
+            if later == "stepped":
+                why = "the parameters are views of the vector in torch: it is read after an optimizer has moved them"
             work.refuse("T2M611", name, why, "give it a copy of the vector, or call it again behind the write")
             return updated
         why = "assumed: who reads the vector behind it wants what was given: torch's changes with the parameters"
@@ -126,7 +128,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
 
 
 def _used_later(call: cst.Call, work: Translation) -> str:
-    """What becomes of a vector that has a name, after the call that is given it: "written" in place, "read" or ""."""
+    """What becomes of a vector that has a name, after the call that is given it: "written" in place, "stepped" where
+    it is read after an optimizer took a step, "read" or ""."""
     given = argument(call, 0, "vec")
     place, stmt = dotted(given) if given is not None else "", work.stmt
     if not place or stmt is None:
@@ -135,6 +138,14 @@ def _used_later(call: cst.Call, work: Translation) -> str:
     later = [s for s in stmt.block.scope.body.walk() if s.number > stmt.number or s in turns and s is not stmt]
     if any(place in (s.defs | s.muts if type(s.node) is cst.AugAssign else s.muts) for s in later):
         return "written"
+    stepped = False
+    for each in sorted(later, key=lambda s: (s.number <= stmt.number, s.number)):  # in the order in which they run
+        if place in each.defs:
+            break
+        if stepped and place in each.uses and not each.blocks:
+            return "stepped"
+        calls = [c.func for c in each.calls if isinstance(c.func, cst.Attribute)] if not each.blocks else []
+        stepped |= any(f.attr.value == "step" and work.module.value(f.value).kind == "optimizer" for f in calls)
     return "read" if any(place in s.uses and place not in s.defs for s in later) else ""
 
 

@@ -113,6 +113,8 @@ class Plan:
     # scope and name -> by id of the event, where gradients are put into the name and where they are used
     waiting: dict[tuple[int, str], dict[int, tuple[int, int]]] = field(default_factory=dict)
     given: dict[int, list[str]] = field(default_factory=dict)  # id of a call -> the gradients it gives back
+    # id of a scope -> where gradient functions are called in it, and what these are given
+    inputs: dict[int, list[tuple[int, list[str]]]] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put

@@ -139,7 +139,14 @@ def _taken(stmt: Stmt, place: str) -> bool:
     """The attribute gets a tensor that has a name already, or a view of one; or a function hands it out."""
     node = stmt.node
     if isinstance(node, cst.Return) and node.value is not None:
-        return place in shows(node.value)
+        return any(place in shows(part) for part in _parts(node.value))
     if not isinstance(node, cst.Assign) or all(dotted(t.target) != place for t in node.targets):
         return False
     return bool(shows(node.value) - {place}) or len(node.targets) > 1 and constant(node.value) is ...
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What is given together: each of `return self.mean, self.std`."""
+    if isinstance(node, (cst.Tuple, cst.List, cst.Set, cst.Dict)):
+        return [part for e in node.elements for part in _parts(e.value)]
+    return [node]

@@ -11,16 +11,21 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.sharing import is_data
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.inplace import seen, views
 from torch2ms.rewrite.inplace.callers import give_weights
+from torch2ms.rewrite.inplace.inputs import was_input
+from torch2ms.rewrite.inplace.nothing_picked import asked_first, places
 from torch2ms.rewrite.naming import unused
 from torch2ms.rewrite.parameters.held import is_parameter
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
 ITSELF = {"data", "requires_grad_"}  # no tensor of its own in MindSpore
+SHOWN = "other names show its elements: written into a copy, and that into the memory of all"
+INPUT = "a gradient function may have been given it: written into a copy, and that into the memory it has"
 
 
 def scattered(
@@ -29,10 +34,21 @@ def scattered(
     """The lines of such a write, None where it is none."""
     if not isinstance(target, cst.Subscript):
         return None
+    lines, index = _stored(stmt, target, given, writer, symbol), places(target, stmt, writer.module)
+    if index is None:
+        return lines
+    return asked_first(target, index, lines, f"{symbol} {code(writer.expression(given))}", writer)
+
+
+def _stored(
+    stmt: Stmt, target: cst.Subscript, given: cst.BaseExpression, writer: Writer, symbol: str
+) -> list[cst.BaseStatement] | None:
     if (weight := _weight(target, writer)) is not None:
         return _assigned(target, given, weight, writer, symbol)
     if writer.differentiated:
         return None
+    if _anew_of_input(target, stmt, writer.module) and was_input(target.value, stmt, writer):
+        return _in_a_copy(target, given, writer, symbol, INPUT)
     if not isinstance(target.value, cst.Name):
         return _through(target, given, writer, symbol)
     if writer.module.value(target.value).kind != "tensor" or not _elsewhere(target, writer.module):
@@ -41,7 +57,7 @@ def scattered(
     held = seen.by_others(stmt, target.value, writer, same=True) or _held_by_callers(target.value.value, writer)
     if shown not in (views.VIEW, views.LOST) and not held and not _of_another(target.value, stmt, writer):
         return None
-    return _in_a_copy(target, given, writer, symbol)
+    return _in_a_copy(target, given, writer, symbol, SHOWN)
 
 
 def _weight(target: cst.Subscript, writer: Writer) -> cst.BaseExpression | None:
@@ -51,12 +67,32 @@ def _weight(target: cst.Subscript, writer: Writer) -> cst.BaseExpression | None:
     while is_data(whole, writer.module):
         whole = whole.value  # type: ignore[attr-defined]
     value = writer.module.value(whole)
-    if not isinstance(whole, cst.Name | cst.Attribute) or value.name == "buffer":
+    item = isinstance(whole, cst.Subscript) and value.kind == "param"  # `dict(net.named_parameters())[name]`
+    if not item and not isinstance(whole, cst.Name | cst.Attribute) or value.name == "buffer":
         return None
-    given = isinstance(whole, cst.Name) and give_weights(whole.value, writer.scope, writer.project, writer.plan)
+    given = isinstance(whole, cst.Name) and (
+        give_weights(whole.value, writer.scope, writer.project, writer.plan) or _named_weight(whole.value, writer)
+    )
     if not given and not is_parameter(whole, value, writer.module, writer.plan):
         return None
     return whole if _anew(target, writer.module) else None
+
+
+def _named_weight(name: str, writer: Writer) -> bool:
+    """`w = layer.weight.data`: a name for a weight, which that is in MindSpore, too."""
+    made = [s.node for s in writer.scope.body.walk() if name in s.defs]
+    shown = [node.value if isinstance(node, cst.Assign) and dotted(node.targets[0].target) == name else None
+             for node in made]  # fmt: skip
+    for at, node in enumerate(shown):
+        while node is not None and is_data(node, writer.module):
+            node = node.value  # type: ignore[attr-defined]
+        shown[at] = node
+    return bool(shown) and all(
+        isinstance(node, cst.Attribute)
+        and writer.module.value(node).name != "buffer"
+        and is_parameter(node, writer.module.value(node), writer.module, writer.plan)
+        for node in shown
+    )
 
 
 def _anew(target: cst.Subscript, module: ModuleInfo) -> bool:
@@ -108,14 +144,13 @@ def _assigned(
 
 
 def _in_a_copy(
-    target: cst.Subscript, given: cst.BaseExpression, writer: Writer, symbol: str, named: str = ""
+    target: cst.Subscript, given: cst.BaseExpression, writer: Writer, symbol: str, why: str, named: str = ""
 ) -> list[cst.BaseStatement] | None:
     """The lines that write into a copy, and that into the memory of all; a view without a name gets one."""
     place, stored = writer.expression(target), writer.expression(given)
     if not isinstance(place, cst.Subscript):
         return None
     name = unused("changed", writer.module, writer.plan)
-    why = "other names show its elements: written into a copy, and that into the memory of all"
     writer.tell("T2M611", "tensor stored under an index", why)
     whole = named or code(place.value)
     lines = (
@@ -142,7 +177,7 @@ def _through(
         return _into_weight(target, given, whole, writer, symbol)
     if writer.module.value(base).kind != "tensor" or views.peeled(base) is not base:
         return None
-    return _in_a_copy(target, given, writer, symbol, unused("shown", writer.module, writer.plan))
+    return _in_a_copy(target, given, writer, symbol, SHOWN, unused("shown", writer.module, writer.plan))
 
 
 def _into_weight(
@@ -180,6 +215,22 @@ def _of_another(name: cst.Name, stmt: Stmt, writer: Writer) -> bool:
     made = [s for s in scope.body.walk() if name.value in s.defs and s.number < stmt.number]
     shown = set[str]().union(*(views.sources(name.value, s, writer.module, same=True) for s in made))
     return any("." in one or one in scope.params or views.read_again(one, stmt) for one in shown)
+
+
+def _anew_of_input(target: cst.Subscript, stmt: Stmt, module: ModuleInfo) -> bool:
+    """A tensor written by a mask, places or `...`; where nothing is known of it, the index says that it is one."""
+    kind = module.value(target.value).kind
+    parts = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+    sure = any(_places(part, stmt, module) for part in parts)
+    everything = len(parts) == 1 and isinstance(parts[0], cst.Ellipsis)
+    return (sure or everything and kind == "tensor") and kind in ("tensor", "unknown")
+
+
+def _places(part: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
+    if isinstance(part, (cst.Comparison, cst.List)) or module.value(part).kind in ("tensor", "list"):
+        return True
+    made = [s.node for s in stmt.block.scope.body.walk() if s.number < stmt.number and dotted(part) in s.defs]
+    return bool(made) and isinstance(made[-1], cst.Assign) and isinstance(made[-1].value, cst.Comparison)
 
 
 def _held_by_callers(name: str, writer: Writer) -> bool:

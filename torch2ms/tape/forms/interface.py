@@ -180,7 +180,10 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
         n for n in used if n in changing and n in writer.scope.locals and n not in outputs.shared and n not in declared
     ]
     missing = perhaps_missing(params, stmts)
-    return [n for n in params if n not in missing] if missing else params
+    params = [n for n in params if n not in missing] if missing else params
+    if params:
+        writer.plan.inputs.setdefault(id(writer.scope), []).append((call.event.stmt.number, params))
+    return params
 
 
 def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:

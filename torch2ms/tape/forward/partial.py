@@ -19,13 +19,14 @@ from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_item, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
+from torch2ms.tape.forward.exchanged import exchanged
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.passed_over import guarded, of_items
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.replaced import out_of_use
 from torch2ms.tape.forward.skipped import skipped
-from torch2ms.tape.forward.turning import same_at_every_step, turning_names
+from torch2ms.tape.forward.turning import from_attributes, same_at_every_step, turning_names
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.model import Event, Owner
@@ -92,26 +93,28 @@ def left_out_of_networks(
     event: Event, region: Region, owners: list[Owner], steps: list[Event], module: ModuleInfo, project: Project
 ) -> Iterator[Skipped]:
     """The layers that a step moves and torch leaves alone, as the networks that are called do not run them."""
-    moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
+    moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns != NOTHING]
     if not moving:
         return
-    wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
+    there = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))  # it may have all
+    wanted = frozenset().union(*(there if o.owns is None else o.owns for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     decaying = _decaying(steps)
     for owner in moving:
+        yield from (Skipped("", reason=why) for why in exchanged(event, owner, module, project))
         if owner.place in decaying:
-            yield from (Skipped("", reason=why) for why in out_of_use(event, owner, module, project))
+            yield from (Skipped("", reason=why) for why in out_of_use(owner, project))
     items = list(of_items(stmts, module, project)) if decaying else []
     if not items and not any(skipped(stmts, Given(), module, project, wanted)):
         return
     inside = [e.stmt for e in steps if any(e.place == o.place for o in moving)]
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
-    changing |= given_by_loops(event.stmt.block.scope, project)
+    changing |= given_by_loops(event.stmt.block.scope, project) | from_attributes(event.stmt.block.scope)
     given = Given(changing, evaluating=evaluating(event.stmt, wanted, module, project))
     for left in (*items, *skipped(stmts, given, module, project, wanted)):
         for owner in moving:
-            if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
+            if any_overlap(frozenset({left.place}), there if owner.owns is None else owner.owns):
                 if owner.place in decaying if left.ever or left.once or not left.test else left.changes:
                     yield left
 

@@ -1,4 +1,4 @@
-"""Weights that a program takes out of use by assignments: forwards of single layers, weights that an optimizer had.
+"""Weights that a program takes out of use by assignments of forwards to single layers.
 
 torch has no gradient for what is out of use, and leaves it alone; MindSpore's optimizer lets it decay.
 """
@@ -12,43 +12,23 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.ledger.beyond import BIASED, weighted, weighted_parts, weights
-from torch2ms.tape.model import Event, Owner
+from torch2ms.tape.model import Owner
 
 PATCHED = re.compile(r"\.forward\s*=[^=]")
-TIED = re.compile(r"\.(weight|bias)\s*=[^=]")
 OWN_WEIGHTS = ("weight", "bias")
 PASSED_OVER = "the forward that `{}` is given uses no `{}`: torch leaves it alone, MindSpore's optimizer may move it"
-OUT_OF_USE = "`{}` is another one once the optimizer has it: torch leaves the old one alone, MindSpore's lets it decay"
 
 
-def out_of_use(event: Event, owner: Owner, module: ModuleInfo, project: Project) -> Iterator[str]:
+def out_of_use(owner: Owner, project: Project) -> Iterator[str]:
     """Why an optimizer would move weights that assignments took out of use."""
     owns = owner.owns or frozenset()
     if project.says(PATCHED):
         for home in project.modules.values():
             yield from (why for place, why in _patched(home, project) if any(overlaps(place, o) for o in owns))
-    if module.says(TIED):
-        scope = event.stmt.block.scope
-        made = [s.number for s in scope.body.walk() if owner.place in s.defs and s.out[owner.place].kind == "optimizer"]
-        later = (s for s in scope.body.walk() if made and s.number > made[-1])
-        for stmt in later:
-            for target, held in _weights_bound(stmt, module):
-                if any(overlaps(held.place, o) for o in owns):
-                    yield OUT_OF_USE.format(code(target))
-
-
-def _weights_bound(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.Attribute, Value]]:
-    """The weights of layers that a statement binds, and the layers."""
-    for target in (t.target for t in stmt.node.targets) if type(stmt.node) is cst.Assign else ():
-        if type(target) is cst.Attribute and target.attr.value in OWN_WEIGHTS:
-            held = module.value(target.value)
-            if held.kind == "module" and held.place:
-                yield target, held
 
 
 def _patched(module: ModuleInfo, project: Project) -> Iterator[tuple[str, str]]:

@@ -5,11 +5,11 @@ All layers ran, and those whose result is left out have no gradient in torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
@@ -21,6 +21,7 @@ from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.passed_over import COMPREHENSIONS, choosing, guards, innermost, only_last
 
 Use = tuple[cst.BaseExpression, frozenset[str], bool]  # a condition, the layers, if it is another one at each step
+Written = tuple[str, cst.BaseExpression]  # an attribute, and what it is given where the object is made
 Items = dict[object, frozenset[str]]  # the layers behind each item
 ANY = object()  # the key of what may be of any layer of a list
 
@@ -113,10 +114,13 @@ def _moves(test: cst.BaseExpression, branch: Stmt, given: Given) -> bool:
     )
 
 
-def never_used(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -> Iterator[Use]:
+def never_used(
+    call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists, made: Iterable[Written] = ()
+) -> Iterator[Use]:
     """What a called function uses the last result of alone, takes some out of, or goes through beside a list of
-    numbers, and the layers behind the results."""
+    numbers, and the layers behind the results. `made`: how the object is made whose method it is."""
     numbers = {param for param, arg in _handed(call, scope) if written_out(module.value(arg))}
+    numbers |= {place for place, arg in made if _numbers(arg)}
     for name, items in _given(call, scope, module, lists):
         places = frozenset().union(*items.values())
         stmts = list(scope.body.walk())
@@ -125,6 +129,25 @@ def never_used(call: cst.Call, scope: Scope, module: ModuleInfo, lists: Lists) -
                 yield stmt.node.iter, places, False
             yield from ((held, read, False) for held in taken_out(stmt, stmts) if (read := _read(held, {name: items})))
         yield from ((other, read, False) for _, other, read in _beside(scope, {name: items}, numbers) if numbers)
+
+
+def _numbers(node: cst.BaseExpression) -> bool:
+    """`[0.5, 0.3, None]`"""
+    listed = isinstance(node, cst.List | cst.Tuple) and bool(node.elements)
+    return listed and all(constant(e.value) is not ... for e in node.elements)  # type: ignore[attr-defined]
+
+
+def written_for(cls: ClassInfo, module: ModuleInfo) -> Iterator[Written]:
+    """What a module gives constructors of a class for the attributes that these set: `self.weights = weights`."""
+    init = cls.method("__init__")
+    if init is None or not module.has(f"{cls.scope.name}("):
+        return
+    kept = {dotted(s.node.value): d for s in init.scope.body.walk() if isinstance(s.node, cst.Assign) for d in s.defs}
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            for call in stmt.calls:
+                if dotted(call.func).rpartition(".")[2] == cls.scope.name:
+                    yield from ((kept[param], arg) for param, arg in _handed(call, init.scope) if param in kept)
 
 
 def _named(stmt: Stmt, known: dict[str, Items], name: str) -> dict[str, Items]:

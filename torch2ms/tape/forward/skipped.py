@@ -28,8 +28,9 @@ from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.lent import lent
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
 from torch2ms.tape.forward.once import of_one_turn
+from torch2ms.tape.forward.own_functions import class_around, of_branches, of_self, own_lines
 from torch2ms.tape.forward.passed_over import of_items
-from torch2ms.tape.forward.results import at_times, never_used
+from torch2ms.tape.forward.results import at_times, never_used, written_for
 from torch2ms.tape.forward.tables import in_turn
 from torch2ms.tape.forward.unnamed import goes_through_itself, unnamed
 from torch2ms.tape.forward.unsteady import changes
@@ -56,11 +57,11 @@ def skipped(
                 yield from (*_of_function(*around), *in_turn(*around))
             yield from _of_results(call, stmt, given, stmts, module, project)
             yield from _of_method(call, stmt, given, module, project, wanted)
-            inner, names, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
-            if inner:
+            if depth < DEEP and (found := own_lines(call, stmt, module, project)) is not None:
+                inner, names, home, own_info = found
                 inside = given.of(call, stmt, names)
                 yield from _picked(inner, inside.turning, home, project)
-                yield from _of_branches(call, stmt, inside, home, project)
+                yield from of_branches(own_info, stmt, inside, home, project) if own_info is not None else ()
                 yield from skipped(inner, inside, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
@@ -88,13 +89,14 @@ def _of_results(
     value = module.value(call.func)
     cls = class_of(value, module, project) if value.kind == "module" else None
     named = project.find(value.name, module) if value.kind == "function" else None
-    info = cls.method("forward") if cls is not None else named or _of_self(call, stmt, project)
+    info = cls.method("forward") if cls is not None else named or of_self(call, stmt, project)
     if isinstance(info, FunctionInfo):
         inside = given.of(call, stmt, info.scope.params, info.scope.node)
         lists = lists_of(stmts, module, project)
         for test, places, moves in at_times(call, stmt, inside, info.scope, module, lists):
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module)) for p in sorted(places))
-        for through, places, _ in never_used(call, info.scope, module, lists):
+        made = list(written_for(cls, module)) if cls is not None else []
+        for through, places, _ in never_used(call, info.scope, module, lists, made):
             yield from (Skipped(p, code(through), code=spelled(p, stmts, module), ever=True) for p in sorted(places))
 
 
@@ -126,46 +128,6 @@ def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: 
     yield from of_items(stmts, module, project)
 
 
-def _of_branches(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project) -> Iterator[Skipped]:
-    """The layers that a method of an object runs in one case alone."""
-    info, cls = _of_self(call, stmt, project), _around(stmt, project)
-    if info is None or cls is None:
-        return
-    stmts = list(info.scope.body.walk())
-    branches = [s for s in stmts if s.node.__class__ is cst.If]
-    if not branches:
-        return
-    calls = [(s, c, module.value(c.func).place) for s in stmts if not s.blocks for c in s.calls]
-    ran = [(s, code(c.func), place) for s, c, place in calls if place and module.value(c.func).kind == "module"]
-    for branch in branches if ran else ():
-        sides = [{(name, place) for s, name, place in ran if s in inner.walk()} for inner in branch.blocks]
-        outside = {name for s, name, _ in ran if s not in branch.walk()}
-        test = branch.node.test  # type: ignore[union-attr]
-        for name, place in sorted(sides[0] ^ (sides[1] if len(sides) > 1 else set())):
-            if name not in outside:
-                moves = changes(test, branch, info, given, cls, project)
-                yield Skipped(place, code(test), moves, spelled(place, stmts, module))
-
-
-def _own(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project) -> tuple[list[Stmt], list[str], ModuleInfo]:
-    """What a call runs that has the names of its caller, and its parameters: a method of the same object, a function
-    or lambda beside it or in it."""
-    if (method := _of_self(call, stmt, project)) is not None:
-        return list(method.scope.body.walk()), method.scope.params, method.module
-    scope, name = stmt.block.scope, dotted(call.func)
-    while name and "." not in name:
-        for child in scope.children:
-            if child.is_function and child.name == name:
-                return list(child.body.walk()), child.params, module
-        for made in scope.body.walk() if name in scope.locals else ():
-            if name in made.defs and isinstance(made.node, cst.Assign) and isinstance(made.node.value, cst.Lambda):
-                return [made], [p.name.value for p in made.node.value.params.params], module
-        if scope.parent is None:
-            break
-        scope = scope.parent
-    return [], [], module
-
-
 def _run(value: Value, module: ModuleInfo, project: Project) -> list[ClassInfo]:
     """The class of a network, or those of what it runs in a row."""
     if value.name == SEQUENTIAL:
@@ -175,27 +137,13 @@ def _run(value: Value, module: ModuleInfo, project: Project) -> list[ClassInfo]:
     return [cls] if cls is not None else []
 
 
-def _around(stmt: Stmt, project: Project) -> ClassInfo | None:
-    """The class in whose method a statement stands."""
-    scope = stmt.block.scope.cls
-    return next((c for m in project.modules.values() for c in m.classes.values() if c.scope is scope), None)
-
-
-def _of_self(call: cst.Call, stmt: Stmt, project: Project) -> FunctionInfo | None:
-    """The method of the same object that a call reaches: `self.loss(batch)`."""
-    if type(call.func) is not cst.Attribute or dotted(call.func.value) != "self":
-        return None
-    cls = _around(stmt, project)
-    return cls.method(call.func.attr.value) if cls is not None and cls.kind == "object" else None
-
-
 def _classes(value: Value, stmt: Stmt, module: ModuleInfo, project: Project) -> list[ClassInfo]:
     """The class of a network; of one that subclasses make, each in its own way, all of theirs."""
     if value.name:
         return _run(value, module, project)
     if "." not in value.place:
         return made_of(value.place, stmt.block.scope, module, project)
-    cls = _around(stmt, project) if value.place.startswith("self.") else None
+    cls = class_around(stmt, project) if value.place.startswith("self.") else None
     methods = [m for c in (*cls.lineage(), *cls.below()) for m in c.methods.values()] if cls is not None else []
     made = [(s.out.get(value.place), m.module) for m in methods for s in m.scope.body.walk() if value.place in s.defs]
     named = [class_of(v, home, project) for v, home in made if v is not None and v.kind == "module" and v.name]

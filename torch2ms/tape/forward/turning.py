@@ -7,10 +7,11 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.tape.forward.asking import asked_by
+from torch2ms.tape.forward.filling import filled
 from torch2ms.tape.forward.unsteady import DRAWN
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.model import Event, Owner
@@ -25,6 +26,8 @@ def same_at_every_step(
     """
     scope = event.stmt.block.scope
     turning = given_by_loops(scope, project) | turning_names(event, owner)
+    if _filled(test, event, owner, module):
+        return False
     names, asked = asked, _named_again(asked, scope, project)
     if asked & turning or _rebound(test, expression_uses(test, event.stmt), event, project):
         return False
@@ -49,9 +52,33 @@ def _computed_anew(
 
 def turning_names(event: Event, owner: Owner) -> set[str]:
     """The names that may be others in each turn of the loops in which an optimizer steps that was made before."""
+    return {root(d) for a in _loops(event, owner) for s in a.walk() for d in s.defs}
+
+
+def from_attributes(scope: Scope) -> set[str]:
+    """The names of a method that it computes from attributes which methods go on to change: `who = plan[self.turn]`."""
+    methods = [s for s in scope.cls.children if s.is_function and s.name != "__init__"] if scope.cls is not None else []
+    moving = {d for method in methods for s in method.body.walk() for d in s.defs if "." in d}
+    found: set[str] = set()
+    for stmt in scope.body.walk() if moving else ():
+        if type(stmt.node) is cst.Assign and not stmt.uses.isdisjoint(moving | found):
+            found |= {d for d in stmt.defs if "." not in d}
+    return found
+
+
+def _loops(event: Event, owner: Owner) -> list[Stmt]:
     loops = [a for a in event.stmt.ancestors() if a.is_loop]
-    within = [a for a in loops if not any(owner.place in s.defs for s in a.walk())]
-    return {root(d) for a in within for s in a.walk() for d in s.defs}
+    return [a for a in loops if not any(owner.place in s.defs for s in a.walk())]
+
+
+def _filled(test: cst.BaseExpression, event: Event, owner: Owner, module: ModuleInfo) -> bool:
+    """It goes through a container in which these loops put something, or from which they take it: `active.remove(k)`.
+
+    What a network that runs leaves in one (a hook) is the same at every step.
+    """
+    uses = expression_uses(test, event.stmt)
+    changing = [s for a in _loops(event, owner) for s in a.walk() if not s.blocks and s.muts & uses]
+    return any(not any(module.value(c.func).kind == "module" for c in s.calls) for s in changing)
 
 
 def _named_again(asked: set[str], scope: Scope, project: Project) -> set[str]:
@@ -86,7 +113,8 @@ def _rebound(test: cst.BaseExpression, uses: set[str], event: Event, project: Pr
     there = {dotted(c.left) for c in questions if type(c.comparisons[0].operator) in (cst.Is, cst.IsNot)}
     asked = {u for u in uses - there if u.startswith("self.") and u.count(".") == 1}
     methods = [m.scope for m in _methods(cls, project) if m.name != "__init__"] if cls is not None and asked else []
-    if any(asked & s.defs for scope in methods for s in scope.body.walk()):
+    inside = [s for scope in methods for s in scope.body.walk()]
+    if any(asked & s.defs for s in inside) or any(asked.intersection(filled(s)) for s in inside if asked & s.muts):
         return True
     return cls is not None and bool(asked) and _set_from_outside({u[5:] for u in asked}, cls, project)
 

@@ -15,6 +15,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.forward.asking import asked_by
+from torch2ms.tape.forward.filling import filled
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.ledger.beyond import weights
 
@@ -22,9 +23,9 @@ DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 
 
 def changes(
-    test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given, cls: ClassInfo, project: Project
+    test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, given: Given, cls: ClassInfo | None, project: Project
 ) -> bool:
-    """Whether a condition of a forward of this class is another one from call to call."""
+    """Whether a condition of a forward of this class, or of a function, is another one from call to call."""
     if given.none_at_times(test) or of_itself(test, stmt, info, given):
         return True
     parts, uses = asked_by(test, stmt)
@@ -36,7 +37,7 @@ def changes(
     if {u.partition(".")[0] for u in uses} & given.turning:
         return True
     learnt = any(type(n) is cst.Call and info.module.value(n.func).kind == "module" for n in nodes)
-    learns = {f"self.{name}" for name in weights(cls)}
+    learns = {f"self.{name}" for name in weights(cls)} if cls is not None else set()
     if learnt or uses & learns and asked_by(test, stmt, there=False)[1] & learns:
         return True
     if type(stmt.node) in (cst.If, cst.While) and info.module.value(test).kind == "tensor":
@@ -51,7 +52,7 @@ def changes(
     outside = (u for u in uses if "." in u and u.partition(".")[0] not in inside)
     asked = {u.rpartition(".")[2] for u in outside if u != "self.training"}
     asked |= {n.attr.value for n in nodes if type(n) is cst.Attribute and _of_layer(n, info.module)}
-    own = ("type(self)", "self.__class__", cls.scope.name)
+    own = ("type(self)", "self.__class__", *([cls.scope.name] if cls is not None else []))
     asked |= {n.attr.value for n in descend(test) if type(n) is cst.Attribute and code(n.value) in own}
     if any(rebound(attr, cls, project) for attr in asked):
         return True
@@ -79,19 +80,19 @@ def _of_settings(node: cst.CSTNode) -> bool:
     return isinstance(constant(node.slice[0].slice.value), str)
 
 
-def _helper(call: cst.Call, info: FunctionInfo, cls: ClassInfo, project: Project) -> FunctionInfo | None:
+def _helper(call: cst.Call, info: FunctionInfo, cls: ClassInfo | None, project: Project) -> FunctionInfo | None:
     """What a condition calls: a method of the network, or a function of the project."""
     name = dotted(call.func)
     if name.startswith("self.") and name.count(".") == 1:
-        return cls.method(name[5:])
+        return cls.method(name[5:]) if cls is not None else None
     value = info.module.value(call.func)
     found = project.find(value.name, info.module) if value.kind == "function" and value.name else None
     return found if isinstance(found, FunctionInfo) else None
 
 
-def rebound(attr: str, cls: ClassInfo, project: Project) -> bool:
+def rebound(attr: str, cls: ClassInfo | None, project: Project) -> bool:
     """An attribute that other code than a constructor binds, if it runs; what other classes call so is another one."""
-    homes = [c.scope for below in (cls, *cls.below()) for c in below.lineage()]
+    homes = [c.scope for below in (cls, *cls.below()) for c in below.lineage()] if cls is not None else []
     for scope in (s for m in project.modules.values() if m.has(attr) for s in m.scope.walk()):
         if scope.is_function and scope.name in in_constructors(project):
             continue
@@ -107,8 +108,11 @@ def _never_runs(scope: Scope, project: Project) -> bool:
 
 
 def _bound(stmt: Stmt, attr: str) -> Iterator[str]:
-    """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name."""
+    """Where a statement binds an attribute of this name: also that of an item, `net[0].enabled`, and by its name; or
+    fills the container that it is."""
     yield from (d for d in stmt.defs if d.rpartition(".")[2] == attr and "." in d)
+    if any(m.rpartition(".")[2] == attr for m in stmt.muts):
+        yield from (place for place in filled(stmt) if place.rpartition(".")[2] == attr and "." in place)
     node = stmt.node
     targets = [t.target for t in node.targets] if type(node) is cst.Assign else []
     for target in [*targets, node.target] if type(node) is cst.AugAssign else targets:
