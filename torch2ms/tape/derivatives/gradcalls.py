@@ -365,19 +365,25 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
         plan.expressions[id(call.whole)] = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
 
+VALUES = ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple")
+
+
 def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
     """Places a statement reads that are values, not functions or names of libraries."""
     found = set()
     callees = {dotted(c.func) for c in stmt.calls}
     heads = {root(c) for c in callees}
     names = {root(u) for u in stmt.uses}
+    held = {id(n.value) for n in stmt.nodes if type(n) is cst.Attribute and module.value(n).kind in VALUES}
     for node in stmt.nodes:
         if (type(node) is not cst.Name and type(node) is not cst.Attribute) or not dotted(node):
             continue
         value = module.value(node)
         place = dotted(node)
+        if place == "self" and id(node) in held:
+            continue  # of the network that trains, a part: compiled code need not be able to run it whole
         if (
-            value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple")
+            value.kind in VALUES
             or (value.kind == "unknown" and place in callees and "." in place)
             or (value.kind == "unknown" and place in names - heads and id(node) in module.values)
         ):
