@@ -36,8 +36,8 @@ def own_weights(module: ModuleInfo, project: Project) -> Plain | None:
             for call in stmt.calls:
                 if (found := _without(call, module, project)) is not None:
                     given[id(call)] = found
-        lists = [call for step in inner if (call := _inputs(step)) is not None]
-        listed |= {id(call): place for call in lists if (place := _held(call, module, project))}
+        lists = [given_list for step in inner if (given_list := _inputs(step)) is not None]
+        listed |= {id(each): place for each in lists if (place := _held(each, module, project))}
     return _Writer(module, given, listed).plain() if given else None
 
 
