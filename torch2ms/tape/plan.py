@@ -118,6 +118,8 @@ class Plan:
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put
+    read: dict[int, set[str]] = field(default_factory=dict)  # id of a statement -> the names that what it became reads
+    once: set[int] = field(default_factory=set)  # gradient calls whose forwards have compiled gradients for them alone
     inside: list[Stmt] = field(default_factory=list)  # statements that gradient functions contain or call from
     halved: dict[int, Callable[[str], Text]] = field(
         default_factory=dict

@@ -50,6 +50,7 @@ from torch2ms.wrappers.networks.grown_lists import gathered_first
 from torch2ms.wrappers.networks.inner_modes import told_inside
 from torch2ms.wrappers.networks.layers import as_modules
 from torch2ms.wrappers.networks.only_network import only_networks
+from torch2ms.wrappers.networks.own_weights import own_weights
 from torch2ms.wrappers.networks.run_early import run_early
 from torch2ms.wrappers.networks.saturated import saturated
 from torch2ms.wrappers.networks.unbased import unbased
@@ -131,6 +132,7 @@ NETWORKS: tuple[Pass, ...] = (
     told_inside,
     begun,
     run_early,
+    own_weights,
 )
 
 # tensors whose gradients are read or watched

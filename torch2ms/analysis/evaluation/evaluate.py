@@ -315,14 +315,16 @@ class Evaluator:
         if kinds == {"numpy", "tensor"}:
             array, other = (left, right) if left.kind == "numpy" else (right, left)
             if other.likely and array.rank != 0:  # beside an array, a guess at a tensor is hardly right
-                return Value("unknown", deps=deps)
+                return Value("numpy" if array.rank else "unknown", deps=deps, rank=array.rank)
         if "tensor" in kinds or "param" in kinds:
             name = MASKED if left.name in STICKY or right.name in STICKY else ""
             odd = PICKED if PICKED in (left.odd, right.odd) else ""
             value = Value("tensor", name, deps, likely=left.likely or right.likely, odd=odd)
             return shapes.shaped(value, shapes.combined(operator, left, right))
         if "numpy" in kinds:
-            return Value("numpy", deps=deps)
+            ranks = {v.rank for v in (left, right) if v.kind == "numpy"}
+            alike = len(ranks) == 1 and kinds <= {"numpy", "int", "float", "api"}  # `np.pi`
+            return Value("numpy", deps=deps, rank=ranks.pop() if alike else None)
         if EITHER in (left.name, right.name) and kinds <= {"unknown", "int", "float", "bool"}:
             return Value("unknown", EITHER, deps)
         if deps and "unknown" in kinds and not kinds & _SEQUENCES:

@@ -36,6 +36,7 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
     for event in around.events:
         if event.kind != "gradcall" or id(event) in done:
             continue
+        around.plan.once |= {id(event)} if _asked_once(event, around) else set()
         call: GradCall | str | None = listed(event, around)
         if call is None:
             call = read(event, around.module, attributes=True)
@@ -50,6 +51,23 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
         except Misfit as reason:
             found[id(event)] = str(reason)
     return found
+
+
+def _asked_once(event: Event, around: Around) -> bool:
+    """There are compiled gradients, and no other gradient goes through them: MindSpore compiles their derivative for
+    what is asked of it first, and gives back zeros for the rest."""
+    calls = [e for e in around.events if e.kind == "gradcall"]
+    inner = {d for e in calls if e.create_graph for d in e.stmt.defs}
+    ends = {id(e.stmt) for e in calls if not e.create_graph}
+    stmts = [s for s in around.scope.body.walk() if id(s) not in ends and not s.blocks] if inner else []
+    others = [e for e in around.events if e.kind in ("backward", "gradcall") and not e.create_graph and e is not event]
+    for other in others if inner else ():
+        wanted = {root(u) for r in other.roots for u in expression_uses(r, other.stmt)}
+        while more := {root(u) for s in stmts if {root(d) for d in s.defs} & wanted for u in s.uses} - wanted:
+            wanted |= more
+        if wanted & inner:
+            return False
+    return bool(inner)
 
 
 def _apart(call: GradCall, around: Around) -> bool:
@@ -116,6 +134,7 @@ class _Compiled(Compilable):
         self.around.together(self.arguments)
         ones = self.ones()
         plan.contexts |= {key: [] for key in gone | ones.keys()}
+        plan.read |= {key: set() for key in gone}
         writer.implied |= {name for stmt in ones.values() for name in stmt.defs}
         self.around.gone |= gone
         plan.smooth |= self.smooth
@@ -123,6 +142,7 @@ class _Compiled(Compilable):
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
         ]
         self.receive(f"{name}({', '.join(given_inputs)})", keeps, made)
+        plan.read[id(event.stmt)] = {root(n) for n in (*self.inputs, *self.arguments, *extra)}
         told = WHY if not decorator else telling(WHY, networks, self.arguments, self.scope, self.module)
         why = told + TWICE if any(id(s) not in gone for s in self.path.steps) else told
         tier = Tier.EXACT

@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.derivatives.gradcalls import GradCall, placed, read, receive, turning, unused
+from torch2ms.tape.derivatives.gradcalls import GradCall, beside_another, placed, read, receive, turning, unused
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.interface import differentiated_by, leaves_first, parameters_of, weight_nodes
@@ -35,6 +35,8 @@ def plan_beside(event: Event, around: Around, finder: Finder) -> bool:
     if not any(id(s) in finder.taken for s in region.all) or not _repeatable(region, event, around):
         return False
     if renamed(call.inputs, event, around.scope, region.all, puts_back=True) or unused(call, _used(event, region)):
+        return False
+    if beside_another(event, region, around.plan):
         return False
     if (assumed := around.again(region.stmts, region.stmts)) is None:
         return False

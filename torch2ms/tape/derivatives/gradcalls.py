@@ -132,7 +132,11 @@ def _misfit(
         return "its forward uses an input under another name as well"
     if not again:
         return "its forward is run for another gradient too, and would not give the same values twice"
-    if any(id(s) in writer.plan.contexts for s in region.all if not compiled.holds(s)) or compiled.cut(region.all):
+    held = [s for s in region.all if id(s) in writer.plan.contexts and not compiled.holds(s)]
+    if beside_another(event, region, writer.plan):
+        return "another gradient goes through the compiled one in its forward: MindSpore has zeros for one of the two"
+    single = id(event) in writer.plan.once
+    if any(not single or id(s) not in writer.plan.read for s in held) or compiled.cut(region.all):
         return "its forward is part of a compiled function"
     if region.guards or region.cut or region.after and event.create_graph:
         return "its forward is not one run of statements"
@@ -143,6 +147,11 @@ def _misfit(
     if name := unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
         return f"torch gives None for `{name}`, which nothing uses, and MindSpore zeros"
     return unused_weights(event, weights, region, module, writer.project) if weights is not None else ""
+
+
+def beside_another(event: Event, region: Region, plan: Plan) -> bool:
+    """The forward has compiled gradients, and others are differentiated through them as well."""
+    return id(event) not in plan.once and any(plan.read.get(id(s)) for s in region.all)
 
 
 def _list_before(call: GradCall, region: Region, finder: Finder) -> None:
@@ -246,10 +255,18 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     if _is_weight(inputs, module) and (name or isinstance(inputs, cst.Attribute)):
         return GradCall(event, [], cst.List([cst.Element(inputs)]), whole, first)
     if not name or "." in name and not attributes:
-        return "an input is not a plain name"
+        return _by_method(inputs, module) or "an input is not a plain name"
     if value.kind == "tensor" or value.kind == "unknown" and first and not name.endswith("s"):
         return GradCall(event, [name], None, whole, first)
     return f"whether `{name}` is a tensor or a list is not seen"
+
+
+def _by_method(node: cst.BaseExpression, module: ModuleInfo) -> str:
+    """`net.params()`, as networks have it that let tensors stand in place of their weights."""
+    func = node.func if isinstance(node, cst.Call) else None
+    if not isinstance(func, cst.Attribute) or module.value(func.value).kind != "module":
+        return ""
+    return f"what `{func.attr.value}` lists may stand in place of weights: give them to a forward, as functional_call"
 
 
 def _mixed(node: cst.BaseExpression, module: ModuleInfo) -> tuple[list[str], cst.BaseExpression] | None:
@@ -365,19 +382,25 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
         plan.expressions[id(call.whole)] = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
 
+VALUES = ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple")
+
+
 def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
     """Places a statement reads that are values, not functions or names of libraries."""
     found = set()
     callees = {dotted(c.func) for c in stmt.calls}
     heads = {root(c) for c in callees}
     names = {root(u) for u in stmt.uses}
+    held = {id(n.value) for n in stmt.nodes if type(n) is cst.Attribute and module.value(n).kind in VALUES}
     for node in stmt.nodes:
         if (type(node) is not cst.Name and type(node) is not cst.Attribute) or not dotted(node):
             continue
         value = module.value(node)
         place = dotted(node)
+        if place == "self" and id(node) in held:
+            continue  # of the network that trains, a part: compiled code need not be able to run it whole
         if (
-            value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple")
+            value.kind in VALUES
             or (value.kind == "unknown" and place in callees and "." in place)
             or (value.kind == "unknown" and place in names - heads and id(node) in module.values)
         ):

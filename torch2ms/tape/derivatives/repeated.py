@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
+from torch2ms.tape.derivatives.gradcalls import GradCall, beside_another, read, unused
 from torch2ms.tape.derivatives.paths import Around
 from torch2ms.tape.derivatives.turns import WHY, Turns
 from torch2ms.tape.forms.calls import all_ones
@@ -44,7 +44,7 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         region = finder.find(event, None, active=tainted)
         finder.repeating = False
         rows = _picked([*region.all, event.stmt], around) if _goes_on(event, around) else set()
-        if _apart(call, region, around) or rows is None:
+        if _apart(call, region, around) or rows is None or beside_another(event, region, around.plan):
             continue
         turns = repeated(event, region, [], around, call.weights is not None) if not region.problem else None
         if turns is not None:

@@ -158,7 +158,7 @@ def position(region: Region) -> int:
 
 def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | None, outputs: Outputs) -> list[str]:
     """Names that change between calls, in order of first use; everything else is captured."""
-    used = liveness.exposed(stmts)
+    used = _exposed(stmts, outputs, writer)
     bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
     asked = [call.event.scaled] if call.event.scaled is not None else []
     asked += [c for c in call.event.cotangents if c is not None] if weighted(writer, call.event) else []
@@ -184,6 +184,19 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
     if params:
         writer.plan.inputs.setdefault(id(writer.scope), []).append((call.event.stmt.number, params))
     return params
+
+
+def _exposed(stmts: list[Stmt], outputs: Outputs, writer: Writer) -> list[str]:
+    """The names that the statements read from outside, as they become: compiled gradients are given what they use."""
+    used, read = liveness.exposed(stmts), writer.plan.read
+    compiled = [s for s in stmts if id(s) in read] if read else []
+    if not compiled:
+        return used
+    others = [s for s in stmts if id(s) not in read]
+    given = {n for s in compiled for n in read[id(s)]}
+    left = {root(u) for s in others for u in s.all_uses} | given | {*outputs.aux}
+    made = {d for s in stmts for d in s.all_defs}
+    return [n for n in used if n in left] + sorted(given - set(used) - made)
 
 
 def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:

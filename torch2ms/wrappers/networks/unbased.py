@@ -7,6 +7,7 @@ the class does what it did.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -22,6 +23,7 @@ INHERITED = {
     "state_dict", "load_state_dict", "add_param_group", "zero_grad", "register_step_pre_hook",
     "register_step_post_hook", "register_state_dict_pre_hook", "register_state_dict_post_hook",
 }  # fmt: skip
+UNREAD = "nobody asks for what the optimizer remembers under this name: dropped"
 BARE = "its constructor never sets up the base: the class does without it"
 
 
@@ -32,7 +34,8 @@ def unbased(module: ModuleInfo, project: Project) -> Plain | None:
         return None
     optimizers = [cls for cls in module.classes.values() if cls.kind == "optimizer"]
     found = {id(cls.scope.node) for cls in optimizers if _bare(cls, project)}
-    return Unbased(module, found).plain() if found else None
+    unread = {key for cls in optimizers if id(cls.scope.node) in found for key in _unread(cls, project)}
+    return Unbased(module, found, unread).plain() if found else None
 
 
 def _bare(cls: ClassInfo, project: Project) -> bool:
@@ -49,6 +52,20 @@ def _bare(cls: ClassInfo, project: Project) -> bool:
         return False
     asked = set(_asked(cls, project))
     return None not in asked and not asked & INHERITED - cls.methods.keys()
+
+
+def _unread(cls: ClassInfo, project: Project) -> Iterator[int]:
+    """`self.fast_state = self.optimizer.state`, by id, under a name that stands nowhere else."""
+    for stmt in cls.methods["__init__"].scope.body.walk():
+        node = stmt.node
+        if type(node) is not cst.Assign or len(node.targets) != 1 or type(node.value) is not cst.Attribute:
+            continue
+        name = dotted(node.targets[0].target)
+        of = cls.module.value(node.value.value) if node.value.attr.value == "state" else None
+        if of is None or of.kind != "optimizer" or not name.startswith("self.") or name.count(".") != 1:
+            continue
+        if sum(len(re.findall(rf"\b{name[5:]}\b", m.source)) for m in project.modules.values()) == 1:
+            yield id(node)
 
 
 def _asked(cls: ClassInfo, project: Project) -> Iterator[str | None]:
@@ -75,9 +92,15 @@ def _is(node: cst.BaseExpression, cls: ClassInfo, around: object, module: Module
 class Unbased(Suites):
     """One module whose classes do without the base."""
 
-    def __init__(self, module: ModuleInfo, classes: set[int]) -> None:
+    def __init__(self, module: ModuleInfo, classes: set[int], unread: set[int]) -> None:
         super().__init__(module)
-        self.classes = classes
+        self.classes, self.unread = classes, unread
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) not in self.unread:
+            return super().small(node)
+        self.findings.append(Finding("T2M517", Tier.EXACT, "torch.optim.Optimizer.state", UNREAD, line=self.line))
+        return []
 
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
         if id(original) not in self.classes or not isinstance(updated, cst.ClassDef):

@@ -5,6 +5,8 @@ What it decides is then known: a backward call that would keep its graph for suc
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
@@ -18,6 +20,8 @@ from torch2ms.wrappers.passes import each_module
 OWN = {"param_groups", "state", "defaults", "step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"}
 KEEPS = ("create_graph", "retain_graph")
 NOBODY = "it is off, and no caller of the project turns it on"
+READ = re.compile(r"\.grad\b(?!\()|\bhook|[\"']grad[\"']")  # who may see that gradients have a graph
+UNREAD = "torch's optimizers alone take these gradients, and leave their graph"
 WHY = "an optimizer of torch has nothing of this name"
 
 
@@ -86,10 +90,11 @@ def _flags(scope: Scope, module: ModuleInfo) -> set[int]:
 
 def unkept(project: Project) -> dict[str, Plain]:
     """What becomes of modules whose functions keep graphs if their callers ask for it, where nobody does, by name."""
-    found = {
-        m.name: (m, args) for m in project.modules.values() if not m.uses_mindspore and (args := _never(m, project))
-    }
-    return {name: Unkept(module, args).plain() for name, (module, args) in found.items()}
+    found: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if not module.uses_mindspore and (args := _never(module, project) | _unread(module, project)):
+            found[module.name] = Unkept(module, args).plain()
+    return found
 
 
 class Unkept(Suites):
@@ -102,7 +107,11 @@ class Unkept(Suites):
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         if id(original) not in self.args:
             return updated
-        self.findings.append(Finding("T2M535", Tier.ASSUMED, code(original), NOBODY, line=self.line))
+        on = constant(original.value) is True
+        tier, why = (Tier.EXACT, UNREAD) if on else (Tier.ASSUMED, NOBODY)
+        self.findings.append(Finding("T2M535", tier, code(original), why, line=self.line))
+        if on:  # the graph of the loss is kept as well then
+            return updated.with_changes(keyword=cst.Name("retain_graph"))
         return updated.with_changes(value=cst.Name("False"))
 
 
@@ -117,6 +126,18 @@ def _never(module: ModuleInfo, project: Project) -> set[int]:
         if own and not _wanted(scope, project):
             found |= {id(a) for a in own}
     return found
+
+
+def _unread(module: ModuleInfo, project: Project) -> set[int]:
+    """`loss.backward(create_graph=True)`, by id of the argument, whose gradients only optimizers of torch take."""
+    if not module.has("create_graph=True") or project.says(READ):
+        return set()
+    made = [v for m in project.modules.values() for v in m.values.values() if v.kind == "optimizer"]
+    if not made or not all(v.name.startswith("torch.optim.") for v in made):
+        return set()
+    calls = [n for n in module.nodes if type(n) is cst.Call and dotted(n.func).endswith(".backward")]
+    alone = [c.args[0] for c in calls if len(c.args) == 1]
+    return {id(a) for a in alone if a.keyword and a.keyword.value == "create_graph" and constant(a.value) is True}
 
 
 def _off(node: cst.CSTNode) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.editing.suites import Suites
@@ -44,7 +44,9 @@ def _alone(scope: Scope) -> set[str]:
     """The tensors, by name, that are all that an optimizer of the scope is made with, and that it alone has."""
     steps = {dotted(c.func.value) for s in scope.body.walk() for c in s.calls
              if isinstance(c.func, cst.Attribute) and c.func.attr.value == "step"}  # fmt: skip
-    made = [s for s in scope.body.walk() if type(s.node) is cst.Assign and s.defs & steps]
+    own = list(scope.body.walk())
+    stmts = [*own, *_kept(scope)]
+    made = [s for s in stmts if type(s.node) is cst.Assign and s.defs & steps]
     found: list[str] = []
     others: list[str] = []
     for stmt in made:
@@ -52,8 +54,15 @@ def _alone(scope: Scope) -> set[str]:
         given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
         names = [dotted(e.value) for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
         once = sum(bool(s.defs & stmt.defs) for s in made) == 1
-        (found if len(names) == 1 and once else others).extend(names)
+        lasting = stmt in own or all(sum(name in s.defs for s in stmts) == 1 for name in names)
+        (found if len(names) == 1 and once and lasting else others).extend(names)
     return {name for name in found if name and found.count(name) == 1 and name not in others}
+
+
+def _kept(scope: Scope) -> list[Stmt]:
+    """What the other methods of the object bind its attributes to."""
+    methods = [m for m in scope.cls.children if m is not scope] if scope.cls is not None else []
+    return [s for m in methods for s in m.body.walk() if any(d.startswith("self.") for d in s.defs)]
 
 
 def _stored(node: cst.Assign) -> str:
