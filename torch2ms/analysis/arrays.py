@@ -72,6 +72,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         return _written(node, values[0])
     if not method and name in ("zeros", "ones", "empty", "full") and values:
         return Value("numpy", rank=None, dtype=_typed(node, "float64" if name != "full" else ""))
+    if method and name in ("tolist", "item"):  # numbers of Python's, in lists
+        return Value("list" if name == "tolist" else "unknown")
     if method and name == "astype" and node.args:
         return Value("numpy", rank=None, dtype=_named(node.args[0].value))
     if not method and name in _NUMPY_FUNCTIONS and any(v.kind == "tensor" and not v.likely for v in values):
