@@ -42,7 +42,8 @@ SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore
 FLOATS = ("weight_decay", "dampening", "eps")  # settings of groups that MindSpore's optimizers take as floats only
 SHARED = "assumed: what it gets the values of is not read after they changed: torch gives both one memory"
 # kinds of what other objects keep in an attribute called data
-OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy", "object", "loader", "dataset"}
+OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy", "object", "loader",
+             "dataset"}  # fmt: skip
 
 
 class Assignments:

@@ -176,7 +176,8 @@ def _named_again(body: Sequence[cst.BaseStatement], imports: Imports) -> set[str
     for stmt in body:
         if type(stmt) is cst.ClassDef and stmt.name.value not in met:
             made = [line for line in stmt.body.body if type(line) is not cst.FunctionDef]
-            if not any(stmt.name.value in used_names(part) for part in (*stmt.bases, *stmt.keywords, *stmt.decorators, *made)):
+            parts = (*stmt.bases, *stmt.keywords, *stmt.decorators, *made)
+            if not any(stmt.name.value in used_names(part) for part in parts):
                 found.add(stmt.name.value)
         met |= used_names(stmt)
     return found

@@ -85,7 +85,7 @@ def unseen_steps(
             if type(func) is not cst.Attribute or func.attr.value not in names:
                 continue
             held = module.value(func.value)
-            guessed = held.kind == "optimizer" and held.likely and func.attr.value != "step"  # torch's has no such method
+            guessed = held.kind == "optimizer" and held.likely and func.attr.value != "step"  # none of torch's methods
             if not (guessed or held.kind in ("unknown", "none")) or _scheduler(func.value):
                 continue
             part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of

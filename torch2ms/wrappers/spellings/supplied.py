@@ -23,7 +23,8 @@ from torch2ms.wrappers.gradients.decided import on_tape
 from torch2ms.wrappers.passes import each_module
 
 TRIED = re.compile(
-    r"^[ \t]*try:[ \t]*(?:#.*)?(?:\r?\n[ \t]*(?:#.*)?)*(?:from[ \t]+torch\b|import[ \t]+torch\b|\w+[ \t]*=[ \t]*torch\.)",
+    r"^[ \t]*try:[ \t]*(?:#.*)?(?:\r?\n[ \t]*(?:#.*)?)*"
+    r"(?:from[ \t]+torch\b|import[ \t]+torch\b|\w+[ \t]*=[ \t]*torch\.)",
     re.M,
 )
 WHY = "torch has it: what would stand in for it goes"
