@@ -88,6 +88,8 @@ def unseen_steps(
             guessed = held.kind == "optimizer" and held.likely and func.attr.value != "step"  # none of torch's methods
             if not (guessed or held.kind in ("unknown", "none")) or _scheduler(func.value):
                 continue
+            if func.attr.value != "step" and any(_roots(arg.value) & tainted for arg in call.args):
+                continue  # `meter.update(loss.item())`: it is told of the loss
             part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of
             part = part or any(a.is_loop and dotted(func.value) in a.defs for a in stmt.ancestors())
             if _roots(func.value) & tainted or not call.args and (part or not event.value.deps):
