@@ -78,3 +78,17 @@ def keep_mode(cell):
         return cell
 
     cell.add_flags_recursive = add_flags_recursive
+
+
+class CopiedDropout2d(nn.Dropout2d):
+    """Drops channels, in a copy of the network, too: MindSpore's layer cannot be copied."""
+
+    def __deepcopy__(self, memo):
+        return type(self)(1 - self.keep_prob).set_train(self.training)
+
+
+class CopiedDropout3d(nn.Dropout3d):
+    """Drops channels, in a copy of the network, too: MindSpore's layer cannot be copied."""
+
+    def __deepcopy__(self, memo):
+        return type(self)(1 - self.keep_prob).set_train(self.training)

@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value
 
+NUMBERS = "numbers of an array"  # the name of a list of them, which may be empty, or hold lists
 _OWN_NAMES = {"bool_": "bool", "bool": "bool", "float": "float64", "int": "int64", "float_": "float64",
               "int_": "int64", "single": "float32", "double": "float64", "half": "float16"}  # fmt: skip
 _WIDE = {"float32": "float64", "complex64": "complex128"}  # what NumPy makes of numbers that torch takes for the other
@@ -72,6 +73,10 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         return _written(node, values[0])
     if not method and name in ("zeros", "ones", "empty", "full") and values:
         return Value("numpy", rank=None, dtype=_typed(node, "float64" if name != "full" else ""))
+    if method and name == "tolist":
+        return Value("list", NUMBERS)
+    if method and name == "item":
+        return Value("unknown")
     if method and name == "astype" and node.args:
         return Value("numpy", rank=None, dtype=_named(node.args[0].value))
     if not method and name in _NUMPY_FUNCTIONS and any(v.kind == "tensor" and not v.likely for v in values):

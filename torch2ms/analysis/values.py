@@ -79,6 +79,7 @@ ARRAY = "array or tensor"  # likewise: NumPy's where the caller gave it, and a t
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
 OPTIMIZERS = "a class of optimizers"  # the name of an unknown value out of a table of them, or of a module of theirs
 AROUND = "an optimizer or an object"  # the name of an unknown value: a factory gives the one, or a class around one
+UNPACKED = "tuple or module"  # ... which is unpacked where it is a tuple: `return net, opt` here, `return net` there
 SEQUENCE = "list or tuple"  # the name of an unknown value that is one or the other
 NOT_RUN = "not run yet"  # the name of a value that a function of the project returns which was not run so far
 FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}  # methods by which containers take values in
@@ -147,6 +148,8 @@ def join(a: Value, b: Value) -> Value:
         rows = one.kind == "tuple" and other.kind == "list" and one.name == other.name == ""
         if rows or one.name == SEQUENCE and other.kind in ("list", "tuple", "unknown", "none"):
             return Value("unknown", SEQUENCE, a.deps | b.deps)
+        if one.kind == "tuple" and one.items and one.keys is None and other.kind == "module" and not other.likely:
+            return Value("unknown", UNPACKED, a.deps | b.deps, items=one.items)
     if a.kind == "unknown" or a.kind == "none":
         return replace(b, deps=a.deps | b.deps, likely=b.likely or a.kind == "unknown")
     if b.kind == "unknown" or b.kind == "none":

@@ -36,8 +36,10 @@ _PYTHONIC = {"xlogy", "xlog1py", "bitwise_left_shift", "bitwise_right_shift"}  #
 _COUNTS = _SIZES | _PLACES | {
     "in_features", "out_features", "in_channels", "out_channels", "num_features", "num_channels", "num_embeddings",
     "embedding_dim", "input_size", "hidden_size", "num_layers", "normalized_shape", "embed_dim", "d_model",
-    "dim_feedforward", "in1_features", "in2_features", "groups", "num_groups", "start", "end", "step",
+    "dim_feedforward", "in1_features", "in2_features", "groups", "num_groups",
 }  # fmt: skip
+_BOUNDS = {"start", "end", "step"}  # whole or not: `torch.linspace(np.log(low), np.log(high), 10)`
+_DRAWN = {"low", "high"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ def counted(use: Use) -> Use:
         tensor = name in _PLACES and use.kind(name) == "tensor" and use.rank(name) == 0 and not use.guessed(name)
         if tensor or use.kind(name) == "numpy" and (use.number(name) or name not in _PLACES and not use.rank(name)):
             single[name] = _whole(single[name])
+    for name in (_DRAWN if use.short.startswith("randint") else _BOUNDS) & single.keys():
+        if use.kind(name) == "numpy" and not use.rank(name):
+            arg = single[name].updated
+            single[name] = replace(single[name], updated=arg.with_changes(value=_followed(arg.value, ".item()")))
     if use.short in _PYTHONIC and "other" in single and use.kind("other") == "numpy" and use.number("other"):
         arg = single["other"].updated
         single["other"] = replace(single["other"], updated=arg.with_changes(value=_followed(arg.value, ".item()")))

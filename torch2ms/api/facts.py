@@ -167,6 +167,11 @@ class Facts:
         return False
 
     @property
+    def copies_layers(self) -> bool:
+        """Whether layers of the project may be copied."""
+        return False
+
+    @property
     def pickles(self) -> bool:
         """The project saves more than the parameters of one cell."""
         return False

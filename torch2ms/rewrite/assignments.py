@@ -12,6 +12,7 @@ from torch2ms.analysis.syntax.assigned import side_by_side
 from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import UNKNOWN
 from torch2ms.editing import layout
 from torch2ms.findings import Tier
 from torch2ms.rewrite import group_writes, rates
@@ -41,7 +42,8 @@ SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore
 FLOATS = ("weight_decay", "dampening", "eps")  # settings of groups that MindSpore's optimizers take as floats only
 SHARED = "assumed: what it gets the values of is not read after they changed: torch gives both one memory"
 # kinds of what other objects keep in an attribute called data
-OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy"}
+OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy", "object", "loader",
+             "dataset"}  # fmt: skip
 
 
 class Assignments:
@@ -222,7 +224,7 @@ class Assignments:
     def data(self, stmt: Stmt, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
         base = target.value
         value = self.module.value(base)
-        if value.kind == "unknown" and self.module.value(node.value).kind in OF_OTHERS:
+        if value.kind == "unknown" and self.of_others(node.value):
             return None
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
             if self.shares_weights(base, node.value) or self.written_later(node.value, stmt):
@@ -252,6 +254,13 @@ class Assignments:
             self.writer.tell("T2M611", "write of .data", why, tier)
             return self.writer.text("{0} = {1}", base, node.value)
         return None
+
+    def of_others(self, given: cst.BaseExpression) -> bool:
+        """No tensor, or an object of another library's class: `config.data = SimpleNamespace(size=32)`."""
+        if self.module.value(given).kind in OF_OTHERS:
+            return True
+        made = self.module.value(given.func) if isinstance(given, cst.Call) else UNKNOWN
+        return made.kind == "api" and not is_foreign(made.name) and made.name.rpartition(".")[2][:1].isupper()
 
     def shares_weights(self, base: cst.BaseExpression, given: cst.BaseExpression) -> bool:
         """`a.weight.data = b.weight.data`: the memory of another parameter."""

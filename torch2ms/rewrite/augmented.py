@@ -277,8 +277,13 @@ class Augmented:
         return any(one.read_again(scope, home, m, self.writer.project, tensors) for home, m in homes for one in given)
 
     def counts(self, stmt: Stmt, node: cst.BaseExpression) -> bool:
-        """`total += len(x)` of what the function gives back beside other things: as far as is seen, a number."""
+        """`total += len(x)` of what the function gives back beside other things: as far as is seen, a number.
+
+        So is `state["step"] += 1` of what nobody sees: a dict has the new one where callers look for it.
+        """
         value = self.module.value(node)
+        if type(node) is cst.Subscript and isinstance(stmt.node, cst.AugAssign) and value.kind == "unknown":
+            return isinstance(key(node), str) and type(constant(stmt.node.value)) is int
         if not isinstance(node, cst.Name) or value.kind == "tensor" and not value.likely:
             return False
         added = stmt.node.value if isinstance(stmt.node, cst.AugAssign) else None

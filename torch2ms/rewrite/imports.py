@@ -108,7 +108,7 @@ def rewrite(
     wanted = definitions.closure(brings, said)
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
-    used = keeps | used_names(tree) - (brought - aliases.keys())
+    used = keeps | used_names(tree) - (brought - aliases.keys()) - _named_again(tree.body, imports)
     transformer = _Imports(used, imports, gone, bound)
     before: Sequence[cst.BaseStatement] = tree.body
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
@@ -165,6 +165,22 @@ def rewrite(
     if wanted:
         _define(body, (position or 0) + len(new), [definitions.text_of(d, aliases) for d in wanted])
     return tree.with_changes(body=body)
+
+
+def _named_again(body: Sequence[cst.BaseStatement], imports: Imports) -> set[str]:
+    """Names of classes that nothing mentions before them: `class Dataset(Dataset)`, which lost its base."""
+    if not any(type(stmt) is cst.ClassDef and stmt.name.value in imports.table for stmt in body):
+        return set()
+    met: set[str] = set()
+    found: set[str] = set()
+    for stmt in body:
+        if type(stmt) is cst.ClassDef and stmt.name.value not in met:
+            made = [line for line in stmt.body.body if type(line) is not cst.FunctionDef]
+            parts = (*stmt.bases, *stmt.keywords, *stmt.decorators, *made)
+            if not any(stmt.name.value in used_names(part) for part in parts):
+                found.add(stmt.name.value)
+        met |= used_names(stmt)
+    return found
 
 
 def _apart(stmt: cst.BaseStatement) -> cst.BaseStatement:

@@ -47,6 +47,7 @@ RERUN = re.compile(r"checkpoint\w*\b[^\n]*is_grad_enabled\(\)|"
 CAUGHT = re.compile(r"\bexcept\b")
 COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jacobian")
 TWICE = re.compile(r"\bcreate_graph\s*=\s*(?!False)|\bhvp\b|hessian")
+COPIED = re.compile(r"\bdeepcopy\b|\bAveragedModel\b|\bTransformer(?:En|De)coder\b")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
 _STEERS = ("num_threads", "num_interop_threads", "warn_always", "anomaly_enabled", "detect_anomaly",
            "float32_matmul_precision", "deterministic_debug_mode")  # fmt: skip
@@ -186,6 +187,11 @@ class ProjectFacts(Facts):
     def differentiates_twice(self) -> bool:
         """Some source differentiates a gradient."""
         return self.project.says(TWICE)
+
+    @property
+    def copies_layers(self) -> bool:
+        """Some source copies objects whole, or hands layers to what does."""
+        return self.project.says(COPIED)
 
     @property
     def pickles(self) -> bool:

@@ -72,7 +72,7 @@ def _of_backward(verdicts: Verdicts, event: Event, takers: list[Owner]) -> str:
         if owner.stored and (left := _left_out(verdicts, event, owner, deps)).surely:
             return NO_GRADIENT.format(left.surely[0])
     apart = all(o.kind not in ("optimizer", "leaf") for o in takers)  # clipped or looked at, at most
-    if apart and (name := unseen_step(event, scope, module)):
+    if apart and (name := unseen_step(event, scope, module, verdicts.project)):
         return f"`{name}` may use the gradients it stores"
     if place := weights_beside(event, scope, records, verdicts.project):
         return f"a custom function runs it, and the weights of `{place}` get gradients from it as well"

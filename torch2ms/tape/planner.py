@@ -52,7 +52,7 @@ def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, p
         planner.run()
         lifting.stores.used |= planner.used
         lifting.stores.filled |= planner.filled
-        mark_steps(events, scope, module, plan, lifting)
+        mark_steps(events, scope, module, plan, lifting, project)
 
 
 def _events(scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project) -> list[Event]:

@@ -340,7 +340,7 @@ class ScopePlanner:
             refuse(event, "whose gradients it fills is not seen", self.plan)
         elif (name := self.verdicts.stepping(event)) and self.scope.is_module:
             refuse(event, f"`{name}` may use the gradients it stores", self.plan)
-        elif name := unseen_step(event, self.scope, self.module):
+        elif name := unseen_step(event, self.scope, self.module, self.project):
             refuse(event, f"`{name}` may use the gradients it stores", self.plan)
         elif has_hooks(self.module):
             watching = watched(event, self.module)

@@ -60,9 +60,11 @@ from torch2ms.wrappers.objects.stepped import stepped
 from torch2ms.wrappers.passes import Pass
 from torch2ms.wrappers.spellings.bound_methods import called_by_name
 from torch2ms.wrappers.spellings.cast_inside import cast_inside
+from torch2ms.wrappers.spellings.chosen_functions import chosen_functions
 from torch2ms.wrappers.spellings.exchanged import exchanged
 from torch2ms.wrappers.spellings.filled_leaves import filled_leaves
 from torch2ms.wrappers.spellings.in_the_call import in_the_call
+from torch2ms.wrappers.spellings.iterator_lengths import iterator_lengths
 from torch2ms.wrappers.spellings.methods_given import parameters_given
 from torch2ms.wrappers.spellings.named_settings import settings_written_out
 from torch2ms.wrappers.spellings.options import without_options
@@ -112,6 +114,8 @@ SPELLINGS: tuple[Pass, ...] = (
     aliased,
     paired,
     called_out,
+    chosen_functions,
+    iterator_lengths,
     without_options,
     bound_before,
     written_back,

@@ -22,6 +22,7 @@ from torch2ms.analysis.values import (
     NOT_RUN,
     PART,
     UNKNOWN,
+    UNPACKED,
     UNPLACED,
     Value,
     is_row,
@@ -42,6 +43,8 @@ LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "los
 def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     """Give a target its value: a name, an attribute, or each of several from the parts of the value."""
     if type(target) is cst.Tuple or type(target) is cst.List:
+        if value.name == UNPACKED:
+            value = replace(value, kind="tuple", name="")
         value = _named(value, [dotted(part.value) for part in target.elements])
         for i, part in enumerate(target.elements):
             one = part_of(value, i, len(target.elements))

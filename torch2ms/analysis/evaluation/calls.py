@@ -257,7 +257,7 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     if receiver.name == EITHER and not hasattr(0.0, name) and name not in torchapi.HOST:  # no number has such a method
         ev.memo[id(func.value)] = tensor = replace(receiver, kind="tensor", name="", likely=True)
         return tensor_method(name, tensor, given.deps, given.args)
-    if name in ("item", "tolist"):  # numbers, whatever it is: a graph ends there
+    if name in ("item", "tolist", "numpy"):  # numbers, whatever it is: a graph ends there
         return Value(torchapi.HOST[name])
     if name == "sample" and unknown and REPLAY.search(place):
         return Value("unknown")  # what was seen before, to learn from again

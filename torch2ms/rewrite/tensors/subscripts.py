@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.arrays import NUMBERS
 from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
@@ -331,7 +332,7 @@ def _picked(node: cst.BaseExpression, module: ModuleInfo) -> bool:
 
 
 def _array(value: Value) -> bool:
-    return value.kind == "numpy" or value.kind == "list" and value.name == "of numpy"
+    return value.kind == "numpy" or value.kind == "list" and value.name in ("of numpy", NUMBERS)
 
 
 def _called(name: str, node: cst.BaseExpression) -> cst.BaseExpression:

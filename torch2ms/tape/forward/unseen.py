@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
@@ -59,32 +60,55 @@ def leading_to(event: Event, scope: Scope) -> list[Stmt]:
     return found[::-1]
 
 
-def unseen_step(event: Event, scope: Scope, module: ModuleInfo) -> str:
+def unseen_step(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> str:
     """The step of something unknown that was made of what the event fills: `updater = make(net)`, `updater.step()`."""
-    for _, call in unseen_steps(event, scope, module):
+    for _, call in unseen_steps(event, scope, module, project):
         func = call.func
         assert isinstance(func, cst.Attribute)
         return dotted(func) or f"{code(func.value)}.step"
     return ""
 
 
-def unseen_steps(event: Event, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
+def unseen_steps(
+    event: Event, scope: Scope, module: ModuleInfo, project: Project
+) -> Iterator[tuple[Stmt, cst.Call]]:
     """All such steps of a scope."""
     tainted = {root(d) for d in event.value.deps if not d.startswith("@")}
     for stmt in scope.body.walk():
-        if {root(u) for u in stmt.uses} & tainted:
+        together = type(stmt.node) is cst.Assign and type(stmt.node.value) is cst.Call  # `net, opt = make()`
+        if {root(u) for u in stmt.uses | (stmt.defs if together else set())} & tainted:
             tainted |= {root(d) for d in stmt.defs | stmt.muts}
+    names = {"step"} | _stepping(project)
     for stmt in scope.body.walk():
         for call in stmt.calls:
             func = call.func
-            if type(func) is not cst.Attribute or func.attr.value != "step":
+            if type(func) is not cst.Attribute or func.attr.value not in names:
                 continue
-            if module.value(func.value).kind not in ("unknown", "none") or _scheduler(func.value):
+            held = module.value(func.value)
+            guessed = held.kind == "optimizer" and held.likely and func.attr.value != "step"  # none of torch's methods
+            if not (guessed or held.kind in ("unknown", "none")) or _scheduler(func.value):
                 continue
+            if func.attr.value != "step" and any(_roots(arg.value) & tainted for arg in call.args):
+                continue  # `meter.update(loss.item())`: it is told of the loss
             part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of
             part = part or any(a.is_loop and dotted(func.value) in a.defs for a in stmt.ancestors())
             if _roots(func.value) & tainted or not call.args and (part or not event.value.deps):
                 yield stmt, call
+
+
+@once
+def _stepping(project: Project) -> frozenset[str]:
+    """The methods of the project's own classes that step with an optimizer they keep: `step_and_update_lr`."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        for cls in module.classes.values() if module.has(".step(") else ():
+            for name, method in cls.methods.items():
+                calls = (c.func for s in method.scope.body.walk() for c in s.calls if type(c.func) is cst.Attribute)
+                for func in calls:
+                    kept = func.attr.value == "step" and dotted(func.value).startswith("self.")
+                    if kept and method.module.value(func.value).kind == "optimizer":
+                        found.add(name)
+    return frozenset(found)
 
 
 def _scheduler(node: cst.BaseExpression) -> bool:

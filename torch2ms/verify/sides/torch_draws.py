@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterator
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class TorchDraws:
             case "Tensor.bernoulli_":
                 return {"p": given(1, "p", default=0.5)}
             case "randint":
-                bounds = [a for a in args if isinstance(a, int)]
+                bounds = [a for a in args if isinstance(a, Integral)]
                 low = kwargs.get("low", bounds[0] if len(bounds) > 1 else 0)
                 return {"low": int(low), "high": int(kwargs.get("high", bounds[-1] if bounds else 0))}
         return {}
