@@ -83,13 +83,13 @@ def masks_to_boxes(masks):
 
 def batched_nms(boxes, scores, idxs, iou_threshold):
     """The places of the boxes that no better one of their kind covers, the best first."""
-    overlap = box_iou(boxes, boxes).asnumpy()
+    overlap = box_iou(boxes, boxes).asnumpy() if len(boxes) else np.zeros((0, 0))
     overlap = np.where(idxs.asnumpy()[:, None] == idxs.asnumpy(), overlap, 0)
     kept = []
     for place in np.argsort(-scores.asnumpy(), kind="stable"):
         if not (overlap[place, kept] > iou_threshold).any():
             kept.append(int(place))
-    return ms.Tensor(kept, ms.int64)
+    return ms.Tensor(np.array(kept, np.int64))
 
 
 def nms(boxes, scores, iou_threshold):
