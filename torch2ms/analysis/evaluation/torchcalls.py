@@ -89,7 +89,7 @@ def _vision(name: str, given: Given) -> Value | None:
         if last[:1].isupper():
             return Value("module", name=name)
         return Value("tensor", dtype="int64", rank=1) if last.endswith("nms") else Value("tensor", deps=given.deps)
-    if owner != "torchvision.transforms.functional" or last.startswith("get_") or last.endswith("_crop") and last[0] in "ft":
+    if owner != "torchvision.transforms.functional" or last.startswith("get_") or last in ("five_crop", "ten_crop"):
         return None
     made = last in ("to_tensor", "pil_to_tensor", "normalize")
     return Value("tensor", deps=given.deps) if made or given.first.kind == "tensor" else None
