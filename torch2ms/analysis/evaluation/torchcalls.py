@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch2ms.analysis import arrays, oddities, shapes
-from torch2ms.analysis.evaluation import activations
+from torch2ms.analysis.evaluation import activations, vision
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import element, housed
@@ -73,26 +73,13 @@ def api_call(name: str, given: Given) -> Value | None:
         return Value("tensor", deps=given.deps)
     if name.startswith("torch.distributions.") and last in OF_VALUES:
         return Value("tensor", deps=given.deps if last != "check" else NO_DEPS)
-    if name.startswith("torchvision.") and (seen := _vision(name, given)) is not None:
+    if name.startswith("torchvision.") and (seen := vision.called(name, given)) is not None:
         return seen
     if name.startswith(("torch.distributions.", "torch.func", "torchvision")):
         return Value("object" if "distributions" in name else "unknown", name=name, deps=given.deps)
     if name.startswith(("torch.nn.init.", "torch.utils.")) or not name.startswith("torch."):
         return Value("unknown", deps=given.deps)
     return None
-
-
-def _vision(name: str, given: Given) -> Value | None:
-    """What torchvision computes of tensors, and its layers."""
-    owner, _, last = name.rpartition(".")
-    if owner.startswith("torchvision.ops"):
-        if last[:1].isupper():
-            return Value("module", name=name)
-        return Value("tensor", dtype="int64", rank=1) if last.endswith("nms") else Value("tensor", deps=given.deps)
-    if owner != "torchvision.transforms.functional" or last.startswith("get_") or last in ("five_crop", "ten_crop"):
-        return None
-    made = last in ("to_tensor", "pil_to_tensor", "normalize")
-    return Value("tensor", deps=given.deps) if made or given.first.kind == "tensor" else None
 
 
 def tensor_function(name: str, given: Given) -> Value:
