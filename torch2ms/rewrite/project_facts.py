@@ -91,9 +91,9 @@ class ProjectFacts(Facts):
         return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
 
     @property
-    def chains_appends(self) -> bool:
-        """The file uses what an `append` gives back, which is the container in torch."""
-        return self.module.says(CHAINED_APPEND)
+    def appends_alone(self) -> bool:
+        """The file uses nothing that an `append` gives back, which is the container in torch."""
+        return not self.module.says(CHAINED_APPEND)
 
     @property
     def differentiates(self) -> bool:
@@ -106,9 +106,9 @@ class ProjectFacts(Facts):
         return self.project.says(SEEDED)
 
     @property
-    def reseeds(self) -> bool:
-        """The file gives one generator several seeds, after which it draws the same again."""
-        return self.module.says(RESEEDED)
+    def seeds_once(self) -> bool:
+        """The file gives no generator several seeds, after which it would draw the same again."""
+        return not self.module.says(RESEEDED)
 
     @property
     def keeps_order(self) -> bool:
