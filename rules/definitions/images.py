@@ -21,6 +21,28 @@ class Compose:
         return image
 
 
+class PixelArray:
+    """The pixels of an image as an array of channels and rows, as they are."""
+
+    def __call__(self, image):
+        pixels = np.asarray(image)
+        return (pixels if pixels.ndim == 3 else pixels[:, :, None]).transpose(2, 0, 1)
+
+
+class ArrayAs:
+    """An array of pixels as another type: bytes reach to 255, floats to 1."""
+
+    def __init__(self, dtype):
+        self.dtype = np.dtype(ms.dtype_to_nptype(dtype))
+
+    def __call__(self, pixels):
+        if pixels.dtype == np.uint8 and self.dtype.kind == "f":
+            return pixels.astype(self.dtype) / 255
+        if pixels.dtype.kind == "f" and self.dtype == np.uint8:
+            return (pixels * (255 + 1 - 1e-3)).astype(np.uint8)
+        return pixels.astype(self.dtype)
+
+
 class ImageDataset:
     """Images and their labels by index, each transformed as it is asked for."""
 

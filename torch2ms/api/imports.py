@@ -15,6 +15,8 @@ IMPORTS: dict[str, str] = {
     "os": "import os",
     "pickle": "import pickle",
     "Image": "from PIL import Image",
+    "ImageEnhance": "from PIL import ImageEnhance",
+    "ImageOps": "from PIL import ImageOps",
     "nn": "from mindspore import nn",
     "ops": "from mindspore import ops",
     "mint": "from mindspore import mint",

@@ -130,7 +130,8 @@ class Expressions(Positions):
             return made
         if self.packed(original) and target.kind in ("module", "unknown") and work.class_of(target) is None:
             target = Value("module", name="torch.nn.RNN", likely=True)  # nothing else takes a packed sequence
-        rule = work.rules.find(f"{target.name}.__call__") if target.kind in ("module", "lossfn") else None
+        layer = target.kind in ("module", "lossfn") or target.name.startswith("torchvision.transforms.")
+        rule = work.rules.find(f"{target.name}.__call__") if layer else None
         starred = rule is not None and any(arg.star for arg in original.args)
         if rule is not None and starred and self.as_it_is(rule, original):
             return updated

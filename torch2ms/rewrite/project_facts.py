@@ -39,6 +39,7 @@ DIFFERENTIATED = re.compile(
 )
 COMPLEX = re.compile(r"\bcomplex(?:64|128)\b|\btorch\.(?:complex|polar)\b|view_as_complex|\bc(?:float|double)\b")
 OPTIMIZED = re.compile(r"\boptim\b")
+CHAINED_APPEND = re.compile(r"(?:[=(,\[]|\breturn|\bin)[ \t]*[\w.]+\.append\(|\.append\([^\n]*\)\s*[.(\[]")
 WATCHED = re.compile(r"\bis(?:nan|finite)\(")
 INFINITE = re.compile(r"""-\s*(?:float\(\s*["']|(?:\w+\.)?)inf\b|\btorch\.log\(|\.log_?\(\)""")  # of zero
 TURNED_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
@@ -49,6 +50,9 @@ COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jac
 TWICE = re.compile(r"\bcreate_graph\s*=\s*(?!False)|\bhvp\b|hessian")
 COPIED = re.compile(r"\bdeepcopy\b|\bAveragedModel\b|\bTransformer(?:En|De)coder\b")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
+RESEEDED = re.compile(r"\b(?!torch\b|random\b|cuda\b)(\w+)\.manual_seed\("
+                      r"(?:(?!\b\1\s*=[^=]|\bdef\b)(?:.|\n))*\b\1\.manual_seed\(")  # fmt: skip
+ORDERED = re.compile(r"(?<!is_contiguous\(memory_format=)(?<!is_contiguous\()\btorch\.channels_last")
 _STEERS = ("num_threads", "num_interop_threads", "warn_always", "anomaly_enabled", "detect_anomaly",
            "float32_matmul_precision", "deterministic_debug_mode")  # fmt: skip
 STEERED = re.compile(rf"\bset_(?:{'|'.join(_STEERS)})\b|\bwarn_only\b")
@@ -88,6 +92,11 @@ class ProjectFacts(Facts):
         return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
 
     @property
+    def appends_alone(self) -> bool:
+        """The file uses nothing that an `append` gives back, which is the container in torch."""
+        return not self.module.says(CHAINED_APPEND)
+
+    @property
     def differentiates(self) -> bool:
         """The project may take gradients."""
         return self.project.says(DIFFERENTIATED)
@@ -96,6 +105,16 @@ class ProjectFacts(Facts):
     def seeds(self) -> bool:
         """The project gives a seed to some generator."""
         return self.project.says(SEEDED)
+
+    @property
+    def seeds_once(self) -> bool:
+        """The file gives no generator several seeds, after which it would draw the same again."""
+        return not self.module.says(RESEEDED)
+
+    @property
+    def keeps_order(self) -> bool:
+        """No source lays tensors out in another order of dimensions."""
+        return not self.project.says(ORDERED)
 
     @property
     def optimizes(self) -> bool:

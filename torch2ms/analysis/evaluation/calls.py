@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import arrays, oddities, shapes
-from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked, records
+from torch2ms.analysis.evaluation import all_seen, keeping, lambdas, masked, records, vision
 from torch2ms.analysis.evaluation.arguments import (
     Given,
     bind_arguments,
@@ -58,7 +58,7 @@ from torch2ms.analysis.evaluation.transfer import (
     sole,
     spread,
     unplaced,
-)
+)  # fmt: skip
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.attribute_dicts import is_attribute_dict
 from torch2ms.analysis.known.wrapped import FAMILIES
@@ -118,6 +118,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         return named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
         return replace(new_optimizer("", given), likely=True)
+    if target.name.startswith("torchvision.") and (made := vision.transformed_image(target.name, given)) is not None:
+        return made
     if target.name == CLASS and target.kind == "unknown":
         return _another(target.place, given, ev)
     if type(node.func) is cst.Call and target.kind == "unknown":
@@ -125,9 +127,6 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     if type(node.func) is cst.Attribute:
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
     return _called(target, given, ev)
-
-
-# --- methods
 
 
 def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch2ms.analysis import arrays, oddities, shapes
-from torch2ms.analysis.evaluation import activations
+from torch2ms.analysis.evaluation import activations, vision
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import element, housed
@@ -73,6 +73,8 @@ def api_call(name: str, given: Given) -> Value | None:
         return Value("tensor", deps=given.deps)
     if name.startswith("torch.distributions.") and last in OF_VALUES:
         return Value("tensor", deps=given.deps if last != "check" else NO_DEPS)
+    if name.startswith("torchvision.") and (seen := vision.called(name, given)) is not None:
+        return seen
     if name.startswith(("torch.distributions.", "torch.func", "torchvision")):
         return Value("object" if "distributions" in name else "unknown", name=name, deps=given.deps)
     if name.startswith(("torch.nn.init.", "torch.utils.")) or not name.startswith("torch."):

@@ -20,7 +20,8 @@ HANDED = ("unknown", "function", "object")  # what is called where nobody sees t
 ARRAYS = ("torch.utils.data.TensorDataset", "torchvision.")
 # no operators
 MAKING = {"tensor", "as_tensor", "asarray", "from_numpy", "Tensor", "FloatTensor", "LongTensor", "IntTensor",
-          "DoubleTensor", "BoolTensor", "ByteTensor", "HalfTensor", "ShortTensor", "CharTensor"}  # fmt: skip
+          "DoubleTensor", "BoolTensor", "ByteTensor", "HalfTensor", "ShortTensor", "CharTensor",
+          "to_tensor", "pil_to_tensor"}  # fmt: skip
 ASKING = {"to", "cpu", "cuda", "detach", "contiguous", "numpy", "item", "tolist", "size", "dim", "numel", "nelement"}
 
 
@@ -87,6 +88,6 @@ def _operates(node: cst.CSTNode, module: ModuleInfo) -> bool:
     if func.kind in ("module", "lossfn"):
         return True
     if func.kind == "api":
-        return func.name.startswith("torch.") and func.name.rpartition(".")[2] not in MAKING
+        return func.name.startswith(("torch.", "torchvision.")) and func.name.rpartition(".")[2] not in MAKING
     receiver = module.value(node.func.value).kind if isinstance(node.func, cst.Attribute) else ""
     return receiver == "tensor" and name_called(node) not in ASKING

@@ -1,0 +1,125 @@
+"""torchvision's boxes and images: numbers of torchvision 0.28, which is not among the packages of the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from torch2ms import convert_source
+from torch2ms.findings import Tier
+
+BEFORE = """import numpy as np
+import torch
+from PIL import Image
+from torchvision import ops
+from torchvision import transforms
+from torchvision.transforms import functional as F
+
+first = torch.tensor([[0.0, 0.0, 4.0, 3.0], [1.0, 1.0, 5.0, 6.0], [2.0, 0.5, 3.0, 2.0]])
+second = torch.tensor([[0.5, 0.0, 3.0, 3.0], [2.0, 2.0, 6.0, 7.0], [2.0, 0.5, 3.5, 2.2]])
+scores = torch.tensor([0.4, -0.9, 0.6])
+pixels = (np.arange(75).reshape(5, 5, 3) * 7 % 256).astype(np.uint8)
+photo = Image.fromarray(pixels)
+image = torch.tensor(pixels.transpose(2, 0, 1) / 255, dtype=torch.float32)
+"""
+MEASURED = [
+    ("ops.box_area(first)", (3,), 22.1818),
+    ("ops.box_iou(first, second)", (3, 3), 0.255),
+    ("ops.generalized_box_iou(first, second)", (3, 3), 0.1259),
+    ("ops.distance_box_iou(first, second)", (3, 3), 0.0671),
+    ("ops.complete_box_iou(first, second)", (3, 3), 0.0656),
+    ('ops.box_convert(first, "xyxy", "cxcywh")', (3, 4), 2.4829),
+    ('ops.box_convert(first, in_fmt="xywh", out_fmt="xyxy")', (3, 4), 1.1029),
+    ("ops.clip_boxes_to_image(first, (4, 3))", (3, 4), -1.9472),
+    ("ops.remove_small_boxes(first, 2.0)", (2,), 0.5403),
+    ('ops.generalized_box_iou_loss(first, second, reduction="sum")', (), 1.4249),
+    ("ops.distance_box_iou_loss(first, second)", (3,), 0.5267),
+    ("ops.complete_box_iou_loss(first, second)", (3,), 0.5279),
+    ("ops.sigmoid_focal_loss(scores, (scores > 0).float(), alpha=0.3, gamma=1.5)", (3,), 0.0477),
+    ("ops.FrozenBatchNorm2d(3)(image[None])", (1, 3, 5, 5), -4.5231),
+    ("F.hflip(image)", (3, 5, 5), 1.9467),
+    ("F.vflip(image)", (3, 5, 5), -2.6705),
+    ("F.crop(image, -1, 2, 4, 5)", (3, 4, 5), 2.4605),
+    ("F.center_crop(image, (2, 7))", (3, 2, 7), -1.7406),
+    ("F.pad(image, (1, 2), fill=0.5)", (3, 9, 7), 0.9299),
+    ('F.pad(image, 1, padding_mode="reflect")', (3, 7, 7), -0.6761),
+    ("F.normalize(image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])", (3, 5, 5), -14.0595),
+    ("F.rgb_to_grayscale(image)", (1, 5, 5), -1.3658),
+    ("F.adjust_brightness(image, 1.5)", (3, 5, 5), -4.6516),
+    ("F.adjust_contrast(image, 1.5)", (3, 5, 5), -5.1959),
+    ("F.adjust_saturation(image, 0.3)", (3, 5, 5), -4.5867),
+    ("F.adjust_gamma(image, 0.5)", (3, 5, 5), -4.4754),
+    ("F.invert(image)", (3, 5, 5), 4.2073),
+    ("F.solarize(image, 0.5)", (3, 5, 5), 0.0171),
+    ("F.posterize((image * 255).to(torch.uint8), 3)", (3, 5, 5), -1143.9768),
+    ("F.erase(image, 1, 1, 2, 3, torch.tensor(0.0))", (3, 5, 5), -8.2059),
+    ("F.five_crop(image, 3)[4]", (3, 3, 3), 0.1622),
+    ("F.convert_image_dtype(image, torch.uint8)", (3, 5, 5), -1153.3901),
+    ("F.to_tensor(photo)", (3, 5, 5), -4.5231),
+    ("F.pil_to_tensor(photo)", (3, 5, 5), -1153.3901),
+    ("transforms.CenterCrop((2, 3))(image)", (3, 2, 3), 1.21),
+    ("transforms.Normalize([0.5, 0.4, 0.3], [0.2, 0.3, 0.4])(image)", (3, 5, 5), -14.0595),
+    ("transforms.ToTensor()(photo)", (3, 5, 5), -4.5231),
+    ("transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5], [0.2])])(photo)", (3, 5, 5), -21.826),
+    (
+        "transforms.Compose([transforms.PILToTensor(), transforms.ConvertImageDtype(torch.float32)])(photo)",
+        (3, 5, 5),
+        -4.5231,
+    ),
+    ('np.array(transforms.Pad(1, padding_mode="reflect")(photo))', (7, 7, 3), 498.1878),
+    ("np.array(transforms.RandomInvert(p=1.0)(photo))", (5, 5, 3), 432.232),
+    ("np.array(transforms.RandomApply([transforms.CenterCrop(3)], p=1.0)(photo))", (3, 3, 3), 189.2724),
+    ("np.array(transforms.TenCrop(3)(photo)[8])", (3, 3, 3), 507.6562),
+    ("np.array(F.hflip(photo))", (5, 5, 3), -745.931),
+    ("np.array(F.crop(photo, 1, 2, 3, 2))", (3, 2, 3), 86.723),
+    ("np.array(F.center_crop(photo, 3))", (3, 3, 3), 189.2724),
+    ("np.array(F.pad(photo, 1))", (7, 7, 3), 154.5663),
+    ("np.array(F.resize(photo, (4, 6)))", (4, 6, 3), 199.6695),
+    ("np.array(F.resize(photo, 3))", (3, 3, 3), 184.1458),
+    ("np.array(F.rotate(photo, 30))", (5, 5, 3), -581.7667),
+    ("np.array(F.adjust_brightness(photo, 1.5))", (5, 5, 3), -511.1631),
+    ("np.array(F.adjust_contrast(photo, 1.5))", (5, 5, 3), -514.0945),
+    ("np.array(F.adjust_saturation(photo, 1.5))", (5, 5, 3), -538.417),
+    ("np.array(F.adjust_hue(photo, 0.2))", (5, 5, 3), -67.0662),
+    ("np.array(F.adjust_gamma(photo, 2))", (5, 5, 3), -511.2891),
+    ("np.array(F.to_grayscale(photo))", (5, 5), -348.7051),
+]  # what is computed, its shape, and its elements times cos(0), cos(1), cos(2)... together
+
+
+def digest(values: Any) -> float:
+    flat = np.asarray(values.asnumpy() if hasattr(values, "asnumpy") else values, np.float64).ravel()
+    return float((flat * np.cos(np.arange(flat.size))).sum())
+
+
+@pytest.fixture(scope="module")
+def computed() -> dict[str, Any]:
+    lines = [f"r{n} = {text}" for n, (text, _, _) in enumerate(MEASURED)]
+    result = convert_source(BEFORE + "\n".join(lines) + "\n")
+    assert not [f for f in result.findings if f.tier is Tier.REFUSED], result.findings
+    scope: dict[str, Any] = {}
+    exec(result.text, scope)
+    return {text: scope[f"r{n}"] for n, (text, _, _) in enumerate(MEASURED)}
+
+
+@pytest.mark.parametrize(("text", "shape", "total"), MEASURED, ids=[text for text, _, _ in MEASURED])
+def test_as_measured(text: str, shape: tuple[int, ...], total: float, computed: dict[str, Any]) -> None:
+    assert tuple(computed[text].shape) == shape
+    assert digest(computed[text]) == pytest.approx(total, rel=1e-4, abs=2e-3)
+
+
+def test_best_boxes() -> None:
+    """Greedy: what a better box covers goes; of two kinds both stay."""
+    text = """import torch
+from torchvision.ops import batched_nms, nms
+
+boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.5], [5.0, 5.0, 6.0, 6.0], [0.0, 0.0, 4.0, 3.0]])
+scores = torch.tensor([0.5, 0.9, 0.7, 0.8])
+kept = nms(boxes, scores, 0.8)
+of_kinds = batched_nms(boxes, scores, torch.tensor([0, 0, 0, 1]), iou_threshold=0.8)
+"""
+    scope: dict[str, Any] = {}
+    exec(convert_source(text).text, scope)
+    assert scope["kept"].asnumpy().tolist() == [1, 2]
+    assert scope["of_kinds"].asnumpy().tolist() == [1, 3, 2]
