@@ -155,48 +155,70 @@ class Augmented:
             return self.written_into(stmt, target, node) if again else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, target, node)
-        unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
-        if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
-            return None
         shown = value.kind == "unknown" and taken_as_tensor(name, self.writer.scope, self.module)
-        if value.kind == "unknown" and not shown and _starts_as_number(name, self.writer.scope):
+        if self.hardly_a_tensor(name, value, shown):
             return None
         if value.kind == "unknown" and self.for_effect(stmt, node, name):
             return self.written_into(stmt, target, node)
+        unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
         if unsure and self.given_by_callers(stmt, target, tensors=not shown):
             return self.written_into(stmt, target, node)
+        return self.through_others(stmt, node, target, value, shown)
+
+    def hardly_a_tensor(self, name: str, value: Value, shown: bool) -> bool:
+        """What is not seen, or only guessed, counts or belongs to another library; `shown`: it is used as a tensor."""
+        unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
+        if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
+            return True
+        return value.kind == "unknown" and not shown and _starts_as_number(name, self.writer.scope)
+
+    def through_others(
+        self, stmt: Stmt, node: cst.AugAssign, target: cst.Name, value: Value, shown: bool
+    ) -> list[cst.BaseStatement] | None:
+        """The change of a name that others have the memory of: names, attributes, containers, callers."""
+        name = target.value
         others = {o for o in stmt.muts - {name} if not _changed_by_call(o, name, stmt)}  # names of the same memory
         if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
             return None
         around = name, stmt, self.module, self.writer.project
         keeping = keepers(*around)
         others |= holders(*around) | keeping
-        if self.writer.differentiated and value.deps and (keeping or stashed(name, stmt)):
+        varied = self.writer.differentiated and bool(value.deps)
+        if varied and (keeping or stashed(name, stmt)):
             return self.written_into(stmt, target, node, stashed=True)
         if value.likely and not value.deps and not others:
             return None
-        for other in self.writer.scope.body.walk():
-            if name in other.defs and other.number < stmt.number:
-                others |= views.sources(name, other, self.module)
-            elif other.number < stmt.number:
-                others |= {d for d in other.defs if name in views.sources(d, other, self.module)}
-            if type(other.node) is cst.Assign and type(other.node.value) is cst.Name:
-                held = self.module.value(other.node.value)
-                pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
-                sure = held.kind == "tensor" and (not held.likely or bool(held.deps))
-                if name in pair and other.number < stmt.number and sure:
-                    others |= pair - {name}
-        if not (self.writer.differentiated and value.deps):
-            others |= collected(name, stmt)
-        later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
-        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-        seen = others & {name for s in (*later, *loops) for use in s.uses for name in (use, root(use))}
-        seen |= {place for place in others if "." in place}  # other methods read it
-        seen |= {name for s in self.writer.scope.body.walk() if yields(s, name)}
-        if not seen and not self.given_by_callers(stmt, target):
+        others |= self.named_alike(stmt, name) | (set() if varied else collected(name, stmt))
+        if not self.read_behind(stmt, name, others) and not self.given_by_callers(stmt, target):
             if not given_by_keepers(*around):
                 return None
         return self.written_into(stmt, target, node)
+
+    def named_alike(self, stmt: Stmt, name: str) -> set[str]:
+        """Names that statements before bind to the same memory, or to a view of it, either way."""
+        found: set[str] = set()
+        for other in (s for s in self.writer.scope.body.walk() if s.number < stmt.number):
+            if name in other.defs:
+                found |= views.sources(name, other, self.module)
+            else:
+                found |= {d for d in other.defs if name in views.sources(d, other, self.module)}
+            if type(other.node) is cst.Assign and type(other.node.value) is cst.Name:
+                held = self.module.value(other.node.value)
+                pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
+                if name in pair and held.kind == "tensor" and (not held.likely or bool(held.deps)):
+                    found |= pair - {name}
+        return found
+
+    def read_behind(self, stmt: Stmt, changed: str, others: set[str]) -> bool:
+        """Somebody reads one of the others behind the change, in a later turn of a loop, or in another method; or what
+        is changed is yielded."""
+        stmts = list(self.writer.scope.body.walk())
+        later = [s for s in stmts if s.number > stmt.number]
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        read = {name for s in (*later, *loops) for use in s.uses for name in (use, root(use))}
+        if others & read or any("." in place for place in others):  # other methods read it
+            return True
+        return any(yields(s, changed) for s in stmts)
 
     def for_effect(self, stmt: Stmt, node: cst.AugAssign, name: str) -> bool:
         """`for kept in memory.items: kept *= 0.9`, and nothing reads the name behind that: it changes what is kept."""
