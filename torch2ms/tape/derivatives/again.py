@@ -146,7 +146,8 @@ class _Compiled(Compilable):
         told = WHY if not decorator else telling(WHY, networks, self.arguments, self.scope, self.module)
         why = told + TWICE if any(id(s) not in gone for s in self.path.steps) else told
         tier = Tier.EXACT
-        if assumed := sorted(self.assumed | (trained_in_parts(self.around.project) if decorator else set())):
+        parts = trained_in_parts(self.arguments, self.around.project) if decorator else set()
+        if assumed := sorted(self.assumed | parts):
             tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"
         what = "torch.autograd.grad" + " with create_graph" * event.create_graph
         plan.findings.append(

@@ -295,7 +295,7 @@ class _Compiled:
         plan.contexts[id(last)] = [invoked, *(Copy(s, {}) for s in self.others)]
         plan.needs.add("ms")
         why, tier = telling(WHY, networks, self.arguments, self.scope, self.module), Tier.EXACT
-        if assumed := trained_in_parts(self.around.project):
+        if assumed := trained_in_parts(self.arguments, self.around.project):
             why, tier = f"{why}; assumed: {', '.join(assumed)}", Tier.ASSUMED
         for call in chain.calls:
             plan.findings.append(

@@ -73,16 +73,23 @@ def telling(why: str, networks: list[str], places: Iterable[str], scope: Scope, 
     return f"{why}; `{min(given)}` may change, so that each call compiles it anew" if given else why
 
 
+def trained_in_parts(networks: Iterable[str], project: Project) -> set[str]:
+    """What is assumed where optimizers share some weights and not all, or each have networks that a compiled function
+    runs: of weights that had no gradient the first time, MindSpore's compiled functions give zeros."""
+    owned = _owned(project)
+    split = any(one != other and any_overlap(one, other) for one, other in combinations(owned, 2))
+    training = [each for each in owned if any(any_overlap(each, frozenset({place})) for place in networks)]
+    return {PARTS} if split or len(training) > 1 else set()
+
+
 @once
-def trained_in_parts(project: Project) -> set[str]:
-    """What is assumed where optimizers share some weights and not all: of weights that had no gradient the first time,
-    MindSpore's compiled functions give zeros."""
+def _owned(project: Project) -> list[frozenset[str]]:
+    """The weights of each optimizer, where they are seen."""
     owned: set[frozenset[str]] = set()
     for module in project.modules.values():
         made = {id(v): v for v in module.values.values() if v.kind == "optimizer" and v.owns}
         owned |= {frozenset(o.lstrip("^") for o in v.owns or ()) for v in made.values()}
-    split = any(one != other and any_overlap(one, other) for one, other in combinations(owned, 2))
-    return {PARTS} if split else set()
+    return sorted(owned, key=sorted)
 
 
 def _steady(value: Value, module: ModuleInfo, project: Project) -> bool:

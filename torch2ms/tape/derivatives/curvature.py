@@ -334,7 +334,7 @@ class _Compiled:
         tier, why = Tier.EXACT, WHY
         if above is event.stmt and self.scope.is_function:
             why += "; it is compiled again at each call of the function around it"
-        if assumed := sorted(self.assumed | trained_in_parts(self.project)):
+        if assumed := sorted(self.assumed | trained_in_parts(self.arguments, self.project)):
             tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"
         what = "torch.autograd.grad with create_graph"
         plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
