@@ -101,18 +101,19 @@ def tupled(use: Use) -> Use:
 def counted(use: Use) -> Use:
     """Numbers of NumPy (`nn.Linear(np.prod(shape), 3)`), and dimensions that are tensors: MindSpore takes Python's."""
     single, variadic = dict(use.binding.single), dict(use.binding.variadic)
+    short = use.short
     for name in _COUNTS & single.keys():
         tensor = name in _PLACES and use.kind(name) == "tensor" and use.rank(name) == 0 and not use.guessed(name)
         if tensor or use.kind(name) == "numpy" and (use.number(name) or name not in _PLACES and not use.rank(name)):
             single[name] = _whole(single[name])
-    for name in (_DRAWN if use.short.startswith("randint") else _BOUNDS) & single.keys():
+    for name in (_DRAWN if short in ("randint", "randint_like") else _BOUNDS) & single.keys():
         if use.kind(name) == "numpy" and not use.rank(name):
             arg = single[name].updated
             single[name] = replace(single[name], updated=arg.with_changes(value=_followed(arg.value, ".item()")))
-    if use.short in _PYTHONIC and "other" in single and use.kind("other") == "numpy" and use.number("other"):
+    if short in _PYTHONIC and "other" in single and use.kind("other") == "numpy" and use.number("other"):
         arg = single["other"].updated
         single["other"] = replace(single["other"], updated=arg.with_changes(value=_followed(arg.value, ".item()")))
-    if use.short in ("randn", "rand") and "size" in variadic:
+    if short in ("randn", "rand") and "size" in variadic:
         kinds = [use.facts.kind(bound.original.value) for bound in variadic["size"]]
         if "numpy" in kinds:
             given = zip(kinds, variadic["size"], strict=True)

@@ -1,7 +1,7 @@
 """`reduce_op = torch.mean if averaged else lambda *args, **kwargs: 0.5 * torch.sum(*args, **kwargs)`, as it's called.
 
-`reduce_op(x, dim=-1)` is `torch.mean(x, dim=-1) if averaged else 0.5 * torch.sum(x, dim=-1)`: of a function under a name
-nobody sees what it is given, and a lambda that hands everything on hides it altogether.
+`reduce_op(x, dim=-1)` is `torch.mean(x, dim=-1) if averaged else 0.5 * torch.sum(x, dim=-1)`: of a function under a
+name nobody sees what it is given, and a lambda that hands everything on hides it altogether.
 """
 
 from __future__ import annotations
