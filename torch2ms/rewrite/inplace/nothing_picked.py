@@ -30,14 +30,14 @@ def asked_first(
 ) -> list[cst.BaseStatement]:  # fmt: skip
     """The lines of the write, `written` where it has none of its own, under the question whether there is a place."""
     writer.tell("T2M611", "tensor stored under an index", WHY)
-    head, name = [], dotted(index)
+    head, name, place = [], dotted(index), writer.expression(target)
     if not name:
         name = unused("places", writer.module, writer.plan)
-        head = writer.translated(f"{name} = {code(writer.expression(index))}")
-        place = f"{code(writer.expression(target.value))}[{name}]"
-        lines = writer.translated(f"{place} {written}")
+        taken = place.slice[0].slice if isinstance(place, cst.Subscript) else cst.Index(index)
+        head = writer.translated(f"{name} = {code(taken)}")
+        lines = writer.translated(f"{code(writer.expression(target.value))}[{name}] {written}")
     elif lines is None:
-        lines = writer.translated(f"{code(writer.expression(target))} {written}")
+        lines = writer.translated(f"{code(place)} {written}")
     body = cst.IndentedBlock([line for line in lines if isinstance(line, cst.SimpleStatementLine)])
     return [*head, cst.If(cst.parse_expression(f"{name}.size"), body)]
 

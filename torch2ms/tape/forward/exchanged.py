@@ -19,6 +19,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
+from torch2ms.tape.ledger.beyond import weighted
 from torch2ms.tape.model import Event, Owner
 
 OWN_WEIGHTS = ("weight", "bias")
@@ -153,9 +154,9 @@ def _exchanged(
     if isinstance(target, cst.Subscript):
         return held.name in ("torch.nn.Sequential", "torch.nn.ModuleList")  # a dict may get another
     cls = class_of(held, module, project)
-    init = cls.methods.get("__init__") if cls is not None else None
-    if init is None:
-        return held.name.startswith("torch")
+    if cls is None:
+        return held.name.startswith(("torch.", "torchvision."))
     place = f"self.{target.attr.value}"
-    before = [s.out.get(place, UNKNOWN) for s in init.scope.body.walk() if place in s.defs]
-    return any(value.kind in ("module", "param") for value in before)
+    inits = [c.methods["__init__"] for c in cls.lineage() if "__init__" in c.methods]
+    before = [(s.out.get(place, UNKNOWN), i.module) for i in inits for s in i.scope.body.walk() if place in s.defs]
+    return any(value.kind == "param" or weighted(value, home, project) for value, home in before)
