@@ -50,7 +50,7 @@ COMPILED = re.compile(r"create_graph|torch\.func\b|functorch|\bjit\b|hessian|jac
 TWICE = re.compile(r"\bcreate_graph\s*=\s*(?!False)|\bhvp\b|hessian")
 COPIED = re.compile(r"\bdeepcopy\b|\bAveragedModel\b|\bTransformer(?:En|De)coder\b")
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
-RESEEDED = re.compile(r"\b(?!torch\b|random\b|cuda\b)(\w+)\.manual_seed\("
+RESEEDED = re.compile(r"\b(?!torch\b|random\b|cuda\b)(\w+)(?:\s*=\s*[\w.]*Generator\([^()\n]*\))?\.manual_seed\("
                       r"(?:(?!\b\1\s*=[^=]|\bdef\b)(?:.|\n))*\b\1\.manual_seed\(")  # fmt: skip
 ORDERED = re.compile(r"(?<!is_contiguous\(memory_format=)(?<!is_contiguous\()\btorch\.channels_last")
 _STEERS = ("num_threads", "num_interop_threads", "warn_always", "anomaly_enabled", "detect_anomaly",
