@@ -69,9 +69,7 @@ def unseen_step(event: Event, scope: Scope, module: ModuleInfo, project: Project
     return ""
 
 
-def unseen_steps(
-    event: Event, scope: Scope, module: ModuleInfo, project: Project
-) -> Iterator[tuple[Stmt, cst.Call]]:
+def unseen_steps(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
     """All such steps of a scope."""
     tainted = {root(d) for d in event.value.deps if not d.startswith("@")}
     for stmt in scope.body.walk():

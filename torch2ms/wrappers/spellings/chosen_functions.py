@@ -112,9 +112,9 @@ class _Chosen(Suites):
 def _called(value: cst.BaseExpression, call: cst.Call) -> cst.BaseExpression:
     """What the call of one of them is."""
     if type(value) is cst.IfExp:
-        return value.with_changes(body=_called(value.body, call), orelse=_called(value.orelse, call.deep_clone()))  # type: ignore[arg-type]
+        return value.with_changes(body=_called(value.body, call), orelse=_called(value.orelse, call.deep_clone()))
     if type(value) is not cst.Lambda:
         return call.with_changes(func=value)
     inner = _inner(value)
     assert inner is not None
-    return value.body.deep_replace(inner, inner.with_changes(args=call.args))  # type: ignore[return-value]
+    return value.body.deep_replace(inner, inner.with_changes(args=call.args))

@@ -48,8 +48,10 @@ def _name(name: str, scope: Scope, module: ModuleInfo, writer: _Lengths) -> None
         return
     asked = [c for c in _asked(scope) if dotted(c.args[0].value) == name]
     given = bindings[0].node.value.args[0].value  # type: ignore[union-attr]
-    if len(bindings) == 1 and type(given) is cst.Name and not any(
-        given.value in s.defs and s.number > bindings[0].number for s in scope.body.walk()
+    if (
+        len(bindings) == 1
+        and type(given) is cst.Name
+        and not any(given.value in s.defs and s.number > bindings[0].number for s in scope.body.walk())
     ):
         writer.asked |= {id(call): given.value for call in asked}
         return
