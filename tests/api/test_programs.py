@@ -112,10 +112,8 @@ PROGRAMS = {
     X + "net = torch.nn.BatchNorm3d(2, momentum=None)\nresult = net.weight * 2": ["result"],
     X + "row, turned = x[0], x.T\nx[x > 2] = 9\nx[torch.tensor([1, 0])] += 1\nx[...] = x * 2\n"
     "a, b = row * 1, turned * 1": ["a", "b", "x"],
-    X + "top, low = x.unbind(0)\ntop[[0, 1]] = torch.tensor([7.0, 8.0])\nlow[...] = 3\nresult = x * 1": [
-        "result",
-        "top",
-    ],
+    X + "top, low = x.unbind(0)\ntop[[0, 1]] = torch.tensor([7.0, 8.0])\nlow[...] = 3\n"
+    "result = x * 1": ["result", "top"],
     X + "result = torch.nn.functional.elu_(x, 0.5)": ["result", "x"],
     X + "torch.celu_(x, 1.5)\nresult = torch.threshold_(x, 0.5, 2.0) + x": ["result", "x"],
     X + "y = torch.abs_(input=x)\na, b = (x * 2).exp_(), (x > 1).logical_not_()": ["x", "y", "a", "b"],
@@ -228,8 +226,12 @@ PROGRAMS = {
     "result = [y.requires_grad, doubled(x).requires_grad]": ["result"],
     X + "net = torch.nn.Sequential(torch.nn.ReLU())\nresult = net.append(torch.nn.Softmax(1))(x)": ["result"],
     "image = torch.ones(1, 2, 3, 4)\nresult = image.is_contiguous(memory_format=torch.channels_last)": ["result"],
+    "import numpy as np\na, b = torch.arange(np.prod((2, 3))), torch.randint(0, np.prod((1, 1)), (4,))\n"
+    "c = torch.tensor([1, 2, 3], dtype=torch.uint8).diag()\n"
+    "d = torch.diag(torch.tensor([1, 2, 3], dtype=torch.int8))": list("abcd"),
 }
 REFUSED = [
+    "result = torch.topk(torch.tensor([]), 0)",
     "g = torch.Generator()\ng.manual_seed(1)\na = torch.rand(3, generator=g)\n"
     "g.manual_seed(1)\nb = torch.rand(3, generator=g)",
     "image = torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last)\n"
