@@ -27,7 +27,7 @@ from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played, write_vjp
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.skipped import made_of
+from torch2ms.tape.forward.alternatives import classes_of
 from torch2ms.tape.functions.episodes import follow_up
 from torch2ms.tape.model import Owner
 from torch2ms.tape.plan import Function, Item, Text
@@ -174,8 +174,8 @@ def _or_none(place: str, writer: Writer) -> str:
         for stmts in inits
     )
     if writer.project is not None and owner and "." not in owner:
-        several = made_of(owner, writer.scope, writer.module, writer.project)
-        always = always and all(name in cls.attrs for cls in several)
+        several = classes_of(owner, writer.scope, writer.module, writer.project)
+        always = always and all(cls.attr(name) is not None for cls in several)
     return place if not owner or always else f'getattr({owner}, "{name}", None)'
 
 

@@ -20,6 +20,7 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
+from torch2ms.tape.forward.alternatives import classes_of
 from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, one_item, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
@@ -71,7 +72,7 @@ def skipped(
                     params = given.of(call, stmt, info.scope.params, info.scope.node)
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     left = forward.skipped(value.place)
-                    named = bool(classes) and value.name != SEQUENTIAL
+                    named = (len(classes) == 1 or bool(value.name)) and value.name != SEQUENTIAL
                     yield from left if named else (replace(each, code=dotted(call.func)) for each in left)
             for cls in (c for c in put_in(project) if c not in classes):  # somewhere in it, for all that is seen
                 there = _Forward(cls, cls.methods["forward"], project, Given(evaluating=given.evaluating))
@@ -142,21 +143,12 @@ def _classes(value: Value, stmt: Stmt, module: ModuleInfo, project: Project) -> 
     if value.name:
         return _run(value, module, project)
     if "." not in value.place:
-        return made_of(value.place, stmt.block.scope, module, project)
+        return classes_of(value.place, stmt.block.scope, module, project)
     cls = class_around(stmt, project) if value.place.startswith("self.") else None
     methods = [m for c in (*cls.lineage(), *cls.below()) for m in c.methods.values()] if cls is not None else []
     made = [(s.out.get(value.place), m.module) for m in methods for s in m.scope.body.walk() if value.place in s.defs]
     named = [class_of(v, home, project) for v, home in made if v is not None and v.kind == "module" and v.name]
     return [c for c in named if c is not None]
-
-
-def made_of(name: str, scope: Scope, module: ModuleInfo, project: Project) -> list[ClassInfo]:
-    """The classes of which a loop makes a network in turn: `for cls in (Small, Large): net = cls()`."""
-    made = [s.node.value for s in scope.body.walk() if type(s.node) is cst.Assign and name in s.defs]
-    values = [module.value(call.func) for call in made if type(call) is cst.Call]
-    kinds = [item for v in values if v.kind == "class" and not v.name for item in v.items or ()]
-    found = [class_of(kind, module, project) for kind in kinds]
-    return [cls for cls in found if cls is not None]
 
 
 def _of_function(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, project: Project) -> Iterator[Skipped]:
@@ -411,7 +403,7 @@ class _Forward:
         for module in self.project.modules.values():
             if unnamed(module, attr):
                 return True
-            for scope in (s for s in module.scope.walk() if s not in own):
+            for scope in (s for s in module.scope.walk() if s not in own and not self.replaced(s)):
                 begins = scope.name == "__init__" and scope.cls is not None
                 others = self.of_others(scope)
                 for stmt in scope.body.walk():
@@ -421,6 +413,14 @@ class _Forward:
                     if any(attr in names for names in uses) or others and _deeper(stmt, attr):
                         return True
         return False
+
+    def replaced(self, scope: Scope) -> bool:
+        """A method of a class above, whose place another method takes that does not call it."""
+        if scope.cls is None or not any(scope.cls is cls.scope for cls in self.cls.lineage()[1:]):
+            return False
+        taking = self.cls.method(scope.name)
+        called = re.compile(rf"(super\([^()]*\)|\b{scope.cls.name})\.{scope.name}\b")
+        return taking is not None and taking.scope is not scope and not self.project.says(called)
 
     def of_others(self, scope: Scope) -> bool:
         """What `self` has there is not what this network has: a method of another class, or of a subclass that takes
