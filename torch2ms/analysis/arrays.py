@@ -12,6 +12,7 @@ from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value
 
 NUMBERS = "numbers of an array"  # the name of a list of them, which may be empty, or hold lists
+PLACES = "of numpy"  # the name of a tuple of arrays, one for each axis, as `np.where(mask)` gives them
 _OWN_NAMES = {"bool_": "bool", "bool": "bool", "float": "float64", "int": "int64", "float_": "float64",
               "int_": "int64", "single": "float32", "double": "float64", "half": "float16"}  # fmt: skip
 _WIDE = {"float32": "float64", "complex64": "complex128"}  # what NumPy makes of numbers that torch takes for the other
@@ -69,6 +70,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
     most = _NUMPY_NUMBERS.get(name, 0) - (method and name not in ("choice", "integers"))
     if name in _NUMPY_NUMBERS and count <= most and not named & {"size", "axis", "keepdims"}:
         return Value("numpy", rank=0)
+    if name == "nonzero" or name == "where" and len(node.args) == 1 and not method:
+        return Value("tuple", PLACES, each=Value("numpy", rank=1, dtype="int64"))
     if not method and name in ("array", "asarray") and node.args:
         return _written(node, values[0])
     if not method and name in ("zeros", "ones", "empty", "full") and values:

@@ -144,6 +144,8 @@ class Augmented:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
         if type(target) is cst.Subscript:
             return self.of_container(stmt, node, target, value)
+        if self.module.value(node.value).kind in ("tuple", "list"):  # which no tensor takes: a sequence grows
+            return None
         if isinstance(target, cst.Attribute):
             return self.written_into(stmt, target, node) if held_elsewhere(target, stmt, self.module) else None
         if not isinstance(target, cst.Name):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.arrays import PLACES
 from torch2ms.analysis.evaluation import guess, keeping
 from torch2ms.analysis.evaluation.containers import ELEMENTS, LEARNERS, element, housed, picked
 from torch2ms.analysis.evaluation.exchange import HERE, Exchange
@@ -210,7 +211,7 @@ def part_of(value: Value, index: int, count: int) -> Value:
         return Value("int")
     if value.kind == "tuple" and value.name == "tensors":
         return Value("tensor", deps=value.deps)
-    if value.kind in ("list", "params", "module", "numpy", "tensor") or value.name == "of tensor":
+    if value.kind in ("list", "params", "module", "numpy", "tensor") or value.name in ("of tensor", PLACES):
         return element(value)
     return Value("unknown", deps=value.deps)
 

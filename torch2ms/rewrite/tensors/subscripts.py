@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.arrays import NUMBERS
+from torch2ms.analysis.arrays import NUMBERS, PLACES
 from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
@@ -315,6 +315,12 @@ def _part(
         return new.with_changes(value=_called("int", new.value))
     if value.kind == "numpy" and value.dtype != "bool" and _picked(old.value, work.module):
         return new.with_changes(value=cst.Call(cst.Attribute(new.value, cst.Name("tolist"))))  # a number, or a row
+    if value.kind == "tuple" and value.name == PLACES:
+        work.notes.needs.add("ms")
+        each = cst.Call(
+            cst.Name("map"), [cst.Arg(cst.parse_expression(f"{work.alias('ms')}.Tensor")), cst.Arg(new.value)]
+        )
+        return new.with_changes(value=_called("tuple", each))
     named = value.kind == "unknown" and isinstance(old.value, (cst.Name, cst.Attribute))
     if _array(value) or value.name == ARRAY or arrays and named:
         work.notes.needs.add("ms")  # what stands beside an array is one as well, or a number
