@@ -9,7 +9,7 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
@@ -36,6 +36,7 @@ LEFT_OVER = "gradients of `{}` are left over from one call of this function to t
 FROZEN = "parameters are frozen while training: torch leaves them alone, MindSpore's optimizer would move them"
 FROZEN_BY_HAND = "parameters are frozen while gradients are read: what is trainable then is another list"
 SWITCHED = "parameters are frozen or thawed between a forward and its backward call"
+THROUGH_ONE = "two backward calls fill different gradients through one autograd.grad: MindSpore gives one of them zeros"
 UNTAKEN = "no step or read of the gradients stands in this function"
 
 Takers = dict[int, list[Owner]]  # by id of a backward event: the owners whose gradients come from it
@@ -46,12 +47,40 @@ def hopeless(verdicts: Verdicts, takers: Takers, scaling: str) -> str:
     for event in verdicts.records.events:
         if why := _of_event(verdicts, event, takers):
             return why
-    if why := _lost(verdicts) or scaling or _of_others(verdicts):
+    if why := _lost(verdicts) or scaling or _of_others(verdicts) or _through_one(verdicts, takers):
         return why
     for owner in verdicts.records.owners:
         if why := _of_owner(verdicts, owner) or _of_loads(verdicts, owner, takers):
             return why
     return ""
+
+
+def _through_one(verdicts: Verdicts, takers: Takers) -> str:
+    """Two backward calls fill the gradients of different weights through one gradient that has a graph.
+
+    MindSpore compiles the derivative of that one for what is asked of it first, and has zeros for the rest.
+    """
+    made = {id(e.stmt) for e in verdicts.records.events if e.kind == "gradcall" and e.create_graph}
+    filled: dict[int, set[frozenset[str]]] = {}
+    for event in verdicts.records.events if made else ():
+        if event.kind == "backward" and takers[id(event)]:
+            filling = frozenset(o.place for o in takers[id(event)])
+            for number in _through(event, made, verdicts):
+                filled.setdefault(number, set()).add(filling)
+    return THROUGH_ONE if any(len(each) > 1 for each in filled.values()) else ""
+
+
+def _through(event: Event, made: set[int], verdicts: Verdicts) -> set[int]:
+    """Which of these statements a backward call depends on, going back from its root."""
+    wanted = {root(u) for expr in event.roots for u in expression_uses(expr, event.stmt)}
+    found: set[int] = set()
+    before = [s for s in verdicts.scope.body.walk() if s.number < event.stmt.number and not s.blocks]
+    for stmt in reversed(before):
+        bound = {root(d) for d in stmt.defs} & wanted
+        if bound:
+            found |= {id(stmt)} & made
+            wanted = wanted - (bound if type(stmt.node) is not cst.AugAssign else set()) | {root(u) for u in stmt.uses}
+    return found
 
 
 def _of_event(verdicts: Verdicts, event: Event, takers: Takers) -> str:
