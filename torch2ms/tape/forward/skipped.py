@@ -420,7 +420,7 @@ class _Forward:
             return False
         taking = self.cls.method(scope.name)
         called = re.compile(rf"(super\([^()]*\)|\b{scope.cls.name})\.{scope.name}\b")
-        return taking is not None and taking.scope is not scope and not self.project.says(called)
+        return taking is not None and taking.scope is not scope and not called.search(code(taking.scope.node))
 
     def of_others(self, scope: Scope) -> bool:
         """What `self` has there is not what this network has: a method of another class, or of a subclass that takes
