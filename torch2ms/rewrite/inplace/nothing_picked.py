@@ -39,7 +39,8 @@ def asked_first(
     elif lines is None:
         lines = writer.translated(f"{code(place)} {written}")
     body = cst.IndentedBlock([line for line in lines if isinstance(line, cst.SimpleStatementLine)])
-    return [*head, cst.If(cst.parse_expression(f"{name}.size"), body)]
+    first = "[0]" if writer.module.value(index).kind == "tuple" else ""  # `np.nonzero`: an array for each axis
+    return [*head, cst.If(cst.parse_expression(f"{name}{first}.size"), body)]
 
 
 def _picked(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
