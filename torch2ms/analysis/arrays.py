@@ -97,7 +97,7 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         and values[0].kind == "int"
     )
     row = row or name == "unique" and not method and len(node.args) == 1
-    return Value("numpy", rank=1 if row else None)
+    return Value("numpy", rank=1 if row else 2 if name == "argwhere" else None)
 
 
 def _written(node: cst.Call, data: Value) -> Value:

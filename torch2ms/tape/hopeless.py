@@ -74,12 +74,14 @@ def _through(event: Event, made: set[int], verdicts: Verdicts) -> set[int]:
     """Which of these statements a backward call depends on, going back from its root."""
     wanted = {root(u) for expr in event.roots for u in expression_uses(expr, event.stmt)}
     found: set[int] = set()
+    certain = [s.block for s in (event.stmt, *event.stmt.ancestors())]  # what stands elsewhere may not have run
     before = [s for s in verdicts.scope.body.walk() if s.number < event.stmt.number and not s.blocks]
     for stmt in reversed(before):
         bound = {root(d) for d in stmt.defs} & wanted
         if bound:
             found |= {id(stmt)} & made
-            wanted = wanted - (bound if type(stmt.node) is not cst.AugAssign else set()) | {root(u) for u in stmt.uses}
+            anew = type(stmt.node) is not cst.AugAssign and stmt.block in certain
+            wanted = (wanted - bound if anew else wanted) | {root(u) for u in stmt.uses}
     return found
 
 

@@ -181,6 +181,8 @@ def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator, named: b
         args = [ev.memo.get(id(a.value), UNKNOWN) for a in node.args]
         if name == "enumerate" and args:
             return Value("tuple", items=(Value("int"), iteration(node.args[0].value, args[0], ev, named)))
+        if name == "zip" and len(args) == 1 and args[0].name == PLACES:  # `zip(*np.where(mask))`: one place each
+            return Value("tuple", PLACES, each=Value("numpy", rank=0))
         if name == "zip":
             parts = zip(node.args, args, strict=False)
             return Value("tuple", items=tuple(iteration(a.value, v, ev, named) for a, v in parts))

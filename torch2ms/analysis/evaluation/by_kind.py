@@ -145,6 +145,3 @@ def of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given
     elif receiver.place and (receiver.kind in ("object", "unknown") or name in ev.project.giving):
         extra |= {receiver.place}
     return Value("unknown", deps=given.deps | extra)
-
-
-# --- functions, classes and modules

@@ -1,4 +1,7 @@
-"""Writes under places that may be none at all: `flip = idx[wrong]`, `labels[flip] = 1`. MindSpore raises on them."""
+"""Writes under places that may be none at all: `flip = idx[wrong]`, `labels[flip] = 1`. MindSpore raises on them.
+
+On a tuple with an empty list for each axis it does not.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.arguments import is_on
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.rewrite.naming import unused
@@ -38,9 +42,7 @@ def asked_first(
         lines = writer.translated(f"{code(writer.expression(target.value))}[{name}] {written}")
     elif lines is None:
         lines = writer.translated(f"{code(place)} {written}")
-    body = cst.IndentedBlock([line for line in lines if isinstance(line, cst.SimpleStatementLine)])
-    first = "[0]" if writer.module.value(index).kind == "tuple" else ""  # `np.nonzero`: an array for each axis
-    return [*head, cst.If(cst.parse_expression(f"{name}{first}.size"), body)]
+    return [*head, cst.If(cst.parse_expression(f"{name}.size"), cst.IndentedBlock(lines))]
 
 
 def _picked(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
@@ -53,7 +55,7 @@ def _picked(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
     while type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in CHAINED:
         node = node.func.value
     if type(node) is cst.Call:
-        return name_called(node) == "nonzero"
+        return name_called(node) == "nonzero" and not _of_each(node, module)
     if type(node) is not cst.Subscript or type(node.slice[0].slice) is not cst.Index:
         return False
     if type(node.value) is cst.Call and name_called(node.value) in ("where", "nonzero"):
@@ -61,6 +63,12 @@ def _picked(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
     index = node.slice[0].slice.value
     known = module.value(index)
     return isinstance(index, MASKS) or known.kind == "tensor" and known.dtype == "bool" or _mask(index, stmt)
+
+
+def _of_each(call: cst.Call, module: ModuleInfo) -> bool:
+    """A list for each axis: `np.nonzero(mask)`, `mask.nonzero(as_tuple=True)`."""
+    asked = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == "as_tuple"), None)
+    return is_on(asked) or module.value(call).kind == "tuple"
 
 
 def _mask(node: cst.BaseExpression, stmt: Stmt) -> bool:

@@ -3,56 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.evaluation.methods import RETURNING_SELF
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import choices
 
-DEPTH = 3  # functions that give on what others made
+DEPTH = 3  # names and functions that give on what others made
+WHOLE = -1  # ... of a value, in place of the number of a part
+Found = Iterator[ClassInfo | None]  # None: it may be of any class
 
 
-def classes_of(name: str, scope: Scope, module: ModuleInfo, project: Project, depth: int = DEPTH) -> list[ClassInfo]:
-    """The classes of which a name of the scope may be an instance, as far as is seen."""
-    found: dict[int, ClassInfo] = {}
-    for stmt in scope.body.walk() if depth else ():
-        if type(stmt.node) is cst.Assign and name in stmt.defs:
-            for target in (t.target for t in stmt.node.targets):
-                place = _position(target, name)
-                if place is not None:
-                    made = _made(stmt.node.value, place, scope, module, project, depth)
-                    found |= {id(cls): cls for cls in made}
-    return list(found.values())
+def classes_of(name: str, scope: Scope, module: ModuleInfo, project: Project) -> list[ClassInfo]:
+    """The classes of which a name of the scope may be an instance; none where one of those is not seen."""
+    found = list(_Source(scope, module, project, DEPTH).named(name, WHOLE))
+    return [] if None in found else list({id(cls): cls for cls in found if cls is not None}.values())
 
 
-def _position(target: cst.BaseExpression, name: str) -> int | None:
-    """Which part of a value the target takes for the name: -1 for all of it; None if it takes none."""
-    if isinstance(target, cst.Tuple):
-        names = [dotted(element.value) for element in target.elements]
-        return names.index(name) if name in names else None
-    return -1 if dotted(target) == name else None
+@dataclass(frozen=True)
+class _Source:
+    """What a scope makes, as far as functions are followed from there."""
 
+    scope: Scope
+    module: ModuleInfo
+    project: Project
+    depth: int
 
-def _made(
-    node: cst.BaseExpression, place: int, scope: Scope, module: ModuleInfo, project: Project, depth: int
-) -> Iterator[ClassInfo]:
-    """The classes of what an expression makes, or of one part of it."""
-    if isinstance(node, cst.IfExp):
-        for side in (node.body, node.orelse):
-            yield from _made(side, place, scope, module, project, depth)
-    elif isinstance(node, cst.Tuple) and 0 <= place < len(node.elements):
-        yield from _made(node.elements[place].value, -1, scope, module, project, depth)
-    elif isinstance(node, cst.Name) and place < 0:
-        yield from classes_of(node.value, scope, module, project, depth - 1)
-    elif isinstance(node, cst.Call):
-        value = module.value(node.func)
-        for one in choices(value) if place < 0 and value.kind == "class" else ():
-            if (cls := class_of(one, module, project)) is not None:
-                yield cls
-        info = project.find(value.name, module) if value.kind == "function" and value.name else None
-        for stmt in info.scope.body.walk() if isinstance(info, FunctionInfo) else ():
-            if isinstance(info, FunctionInfo) and isinstance(stmt.node, cst.Return) and stmt.node.value is not None:
-                yield from _made(stmt.node.value, place, info.scope, info.module, project, depth - 1)
+    def named(self, name: str, part: int) -> Found:
+        """What a name is bound to, or one part of that."""
+        bindings = [s.node for s in self.scope.body.walk() if name in s.defs]
+        if not bindings or not self.depth or not all(type(node) is cst.Assign for node in bindings):
+            yield None
+            return
+        for node in bindings:
+            assert isinstance(node, cst.Assign)
+            for target in (t.target for t in node.targets):
+                if isinstance(target, cst.Tuple):
+                    names = [dotted(element.value) for element in target.elements]
+                    if name in names:
+                        yield from self.made(node.value, names.index(name), name) if part == WHOLE else [None]
+                elif dotted(target) == name and dotted(node.value) != "None":
+                    yield from self.made(node.value, part, name)
+
+    def made(self, node: cst.BaseExpression, part: int, name: str = "") -> Found:
+        """What an expression makes, or one part of it; `name` itself makes nothing new."""
+        if isinstance(node, cst.IfExp):
+            yield from self.made(node.body, part, name)
+            yield from self.made(node.orelse, part, name)
+        elif isinstance(node, cst.Tuple) and 0 <= part < len(node.elements):
+            yield from self.made(node.elements[part].value, WHOLE)
+        elif isinstance(node, cst.Name):
+            yield from replace(self, depth=self.depth - 1).named(node.value, part) if node.value != name else ()
+        elif isinstance(node, cst.Call):
+            yield from self.called(node, part, name)
+        else:
+            yield None
+
+    def called(self, call: cst.Call, part: int, name: str) -> Found:
+        """What a call gives: of a class, of a function, or of a method that gives back the network, as `cuda`."""
+        value = self.module.value(call.func)
+        found = self.project.find(value.name, self.module) if value.kind == "function" and value.name else None
+        if value.kind == "class" and part == WHOLE:
+            yield from (class_of(one, self.module, self.project) for one in choices(value))
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value in RETURNING_SELF:
+            yield from self.made(call.func.value, part, name)
+        elif isinstance(found, FunctionInfo) and self.depth:
+            given = [s.node.value for s in found.scope.body.walk() if isinstance(s.node, cst.Return)]
+            within = _Source(found.scope, found.module, self.project, self.depth - 1)
+            for node in given or [None]:
+                yield from within.made(node, part) if node is not None else [None]
+        else:
+            yield None

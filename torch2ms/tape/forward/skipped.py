@@ -415,12 +415,14 @@ class _Forward:
         return False
 
     def replaced(self, scope: Scope) -> bool:
-        """A method of a class above, whose place another method takes that does not call it."""
-        if scope.cls is None or not any(scope.cls is cls.scope for cls in self.cls.lineage()[1:]):
+        """A method of a class above, whose place another takes, and which the classes below do not call."""
+        lineage = self.cls.lineage()
+        home = next((n for n, cls in enumerate(lineage) if cls.scope is scope.cls), 0)
+        taking = self.cls.method(scope.name) if home else None
+        if taking is None or taking.scope is scope or scope.cls is None:
             return False
-        taking = self.cls.method(scope.name)
         called = re.compile(rf"(super\([^()]*\)|\b{scope.cls.name})\.{scope.name}\b")
-        return taking is not None and taking.scope is not scope and not called.search(code(taking.scope.node))
+        return not any(called.search(code(cls.scope.node)) for cls in lineage[:home])
 
     def of_others(self, scope: Scope) -> bool:
         """What `self` has there is not what this network has: a method of another class, or of a subclass that takes
