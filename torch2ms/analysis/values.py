@@ -229,6 +229,11 @@ def either_start(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
     return a | b | ({""} if bool(a) != bool(b) else NO_DEPS)
 
 
+def is_weight(value: Value) -> bool:
+    """A tensor that is a Parameter in MindSpore."""
+    return value.leaf or value.name in ("module_param", "parameter")
+
+
 def holds_networks(value: Value) -> bool:
     """A dict whose every entry is known, and is a network."""
     if value.kind != "dict" or not value.items or len(entries(value)) != len(value.items):

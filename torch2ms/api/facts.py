@@ -36,6 +36,10 @@ class Facts:
         """The element types of the tensors that a list or a tuple under a name holds."""
         return None
 
+    def weights_among(self, node: cst.BaseExpression) -> bool:
+        """Whether a list holds Parameters beside other tensors, or may."""
+        return False
+
     def number(self, node: cst.BaseExpression) -> bool:
         """A number of NumPy, which is no array."""
         return False

@@ -10,7 +10,7 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import changed, code, constant
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, is_weight
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.stars import bound_once
 from torch2ms.findings import Finding, Tier
@@ -18,7 +18,7 @@ from torch2ms.rewrite.inplace.copied import changed_in_place
 from torch2ms.rewrite.layers.compared import findable, findable_partial, of_type
 from torch2ms.rewrite.layers.handed import stand_ins
 from torch2ms.rewrite.optimizer_classes import ADAMS, asked_for
-from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
+from torch2ms.rewrite.parameters.lists import CHAINED, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.recording import asked

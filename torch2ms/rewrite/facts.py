@@ -10,9 +10,10 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.oddities import EMPTY, PICKED
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.assigned import assigned, members
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import SEQUENCE, UNTYPED
+from torch2ms.analysis.values import SEQUENCE, UNTYPED, is_weight
 from torch2ms.api.signature import Shape, Signature
 from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.layers.sequentials import is_sequential
@@ -52,6 +53,21 @@ def of_items(module: ModuleInfo) -> set[int]:
                 if "state_dict" not in code(items):
                     found |= {id(n) for n in descend(loop) if isinstance(n, cst.Name) and n.value in names}
     return found
+
+
+@once
+def _with_weights(module: ModuleInfo) -> set[str]:
+    """The names of lists that a weight is put into where they are made, or appended to."""
+    found: set[str] = set()
+    for stmt in (s for scope in module.scope.walk() for s in scope.body.walk()) if module.has("stack(") else ():
+        for target, value in assigned(stmt.node):
+            if isinstance(value, cst.List) and any(is_weight(module.value(part)) for part in members(value)):
+                found.add(dotted(target))
+        for call in stmt.calls:
+            if name_called(call) == "append" and isinstance(call.func, cst.Attribute) and call.args:
+                if is_weight(module.value(call.args[0].value)):
+                    found.add(dotted(call.func.value))
+    return found - {""}
 
 
 class ModuleFacts(ProjectFacts):
@@ -101,6 +117,14 @@ class ModuleFacts(ProjectFacts):
     def types_held(self, node: cst.BaseExpression) -> list[str]:
         """The element types of the tensors that a list or a tuple under a name holds."""
         return [item.dtype if not item.likely else "" for item in self.module.value(node).items or ()]
+
+    def weights_among(self, node: cst.BaseExpression) -> bool:
+        """Whether a list holds Parameters beside other tensors, or may."""
+        if isinstance(node, (cst.List, cst.Tuple)):
+            held = [is_weight(self.module.value(element.value)) for element in node.elements]
+            return any(held) and not all(held)
+        place = dotted(node)
+        return bool(place) and place in _with_weights(self.module)
 
     def odd(self, node: cst.BaseExpression) -> str:
         """What the source shows of a tensor's elements: that there are none, or NaN among them."""

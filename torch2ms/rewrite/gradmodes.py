@@ -13,11 +13,10 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend, gathered
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, is_weight
 from torch2ms.editing import layout
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.consumed import refuse_yielded
-from torch2ms.rewrite.parameters.lists import is_weight
 from torch2ms.rewrite.refilled import refilled, refuse_filled
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Text

@@ -24,6 +24,8 @@ def joined(use: Use) -> Choice:
         return Choice("joined({tensors}, {dim:axis})")
     if name == "stack" and types and set(types) == {"bfloat16"}:  # of which MindSpore makes no stack on CPU
         return Choice(f"ops.stack([part.astype(ms.float32) for part in {{tensors}}]{axis}).astype(ms.bfloat16)")
+    if name == "stack" and not common and node is not None and use.facts.weights_among(node):
+        return Choice(f"ops.stack([part.value() for part in {{tensors}}]{axis})")  # no Parameter beside a tensor
     parts = f"[part.astype(ms.{common}) for part in {{tensors}}]" if common else "{tensors}"
     return Choice(f"ops.{name}({parts}{axis})")
 

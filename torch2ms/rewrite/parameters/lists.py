@@ -363,11 +363,6 @@ def _in_turn(node: cst.ListComp | cst.GeneratorExp, module: ModuleInfo, lists: b
     return [f"*{code(loop.iter)}"]
 
 
-def is_weight(value: Value) -> bool:
-    """A tensor that is a Parameter in MindSpore."""
-    return value.leaf or value.name in ("module_param", "parameter")
-
-
 def of_parameter_list(name: str, original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """A method of an `nn.ParameterList`, None where the tuple that takes its place has it."""
     if name == "parameters" and not original.args:

@@ -10,9 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, is_weight
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.parameters.lists import is_weight
 from torch2ms.rewrite.tensors.reading import Read, by_rule
 from torch2ms.rewrite.translation import Translation
 

@@ -17,6 +17,7 @@ from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.syntax.assigned import Pair, side_by_side
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
@@ -313,7 +314,8 @@ class _Forward:
         if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
             return self.direct(expression_uses(node, stmt), info)
         bound = [s for s in info.scope.body.walk() if name in s.defs]
-        made = [(s.node.value, s) for s in bound if isinstance(s.node, cst.Assign)]
+        pairs = ((s, pair) for s in bound if type(s.node) is cst.Assign for pair in _pairs(s.node))
+        made = [(given, s) for s, (target, given) in pairs if dotted(target) in (name, "")]  # "": of several targets
         for loop in (s for s in bound if isinstance(s.node, cst.For)):  # lists in a list
             return {n for n in self.direct(loop.uses, info) if self.parts[n].name in LAYERS}
         return set[str]().union(*(self.among_items(v, s, info) for v, s in made if not isinstance(v, cst.Name)))
@@ -405,7 +407,7 @@ class _Forward:
                 return True
             for scope in (s for s in module.scope.walk() if s not in own and not self.replaced(s)):
                 begins = scope.name == "__init__" and scope.cls is not None
-                others = self.of_others(scope)
+                others = self.of_others(scope, own)
                 for stmt in scope.body.walk():
                     if isinstance(stmt.node, cst.Expr) and (begins or BEGINNING.match(code(stmt.node))):
                         continue  # `nn.init.zeros_(self.extra.weight)`
@@ -424,13 +426,19 @@ class _Forward:
         called = re.compile(rf"(super\([^()]*\)|\b{scope.cls.name})\.{scope.name}\b")
         return not any(called.search(code(cls.scope.node)) for cls in lineage[:home])
 
-    def of_others(self, scope: Scope) -> bool:
+    def of_others(self, scope: Scope, own: list[Scope]) -> bool:
         """What `self` has there is not what this network has: a method of another class, or of a subclass that takes
-        the place of this forward."""
+        the place of one that this network runs."""
         if scope.cls is None or any(scope.cls is cls.scope for cls in self.cls.lineage()):
             return False
         below = any(scope.cls is cls.scope for cls in self.cls.below())
-        return not below or scope.name == self.info.name
+        return not below or any(scope.name == method.name for method in own)
+
+
+def _pairs(node: cst.Assign) -> Iterator[Pair]:
+    """What each target of an assignment gets."""
+    for target in node.targets:
+        yield from side_by_side(target.target, node.value)
 
 
 def _deeper(stmt: Stmt, attr: str) -> bool:
