@@ -59,9 +59,7 @@ class _Inference:
         self.project = project
         self.runs: dict[int, Run] = {}  # the last of each scope, by its id
         self.made: dict[int, list[Run]] = {}  # all of each scope
-        self.before = project.remembered  # ... in the inference before
-        if project.renamed or any(kept.module.name in project.changed for kept in project.kept):
-            self.before = {}
+        self.before = {} if project.renamed else project.remembered  # ... in the inference before
         self.alone = len(project.modules) == 1
         self.demanded = 0  # how often a function was run for another scope
         self.around: dict[int, Around] = {}  # what functions see of the scope around them, by its id

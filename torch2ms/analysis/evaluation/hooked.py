@@ -51,15 +51,15 @@ def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[tuple[str, Value 
     while around[-1].parent is not None:
         around.append(around[-1].parent)
     if own != "self":
-        yield from [(kept.place, None)] if any(id(s) == kept.home for s in around) else []
+        yield from [(kept.place, None)] if any(s is kept.home for s in around) else []
         return
-    if ev.cls is not None and id(ev.cls.scope) == kept.home:
+    if ev.cls is not None and ev.cls.scope is kept.home:
         yield kept.place, None
-    cls = next((c for c in kept.module.classes.values() if id(c.scope) == kept.home), None)
+    cls = next((c for c in kept.module.classes.values() if c.scope is kept.home), None)
     if cls is None or not dot:
         return
     made_here = ev.module.has(cls.scope.name)
-    for name in scope.in_sight:
+    for name in scope.mentioned:
         held = ev.env.get(name)
         if held is not None and held.kind == "object" and held.name == f"{cls.module.name}.{cls.scope.name}":
             yield f"{name}.{attr}", cls.attr(attr)

@@ -30,10 +30,20 @@ class Kept:
     """A place that hooks write to, and the scope or class it belongs to; `adds`: next to what is there."""
 
     place: str
-    home: int
+    home: Scope
     adds: bool
     module: ModuleInfo
     callers: dict[tuple[int, str], Callers] = field(default_factory=dict)  # by scope, and what it is called there
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """What it is by names alone: the same in a module that was read again."""
+        around: list[str] = []
+        scope: Scope | None = self.home
+        while scope is not None:
+            around.append(scope.name)
+            scope = scope.parent
+        return (self.place, "adds" if self.adds else "", self.module.name, *around)
 
 
 def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
@@ -44,8 +54,8 @@ def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
 
     def note(scope: Scope, stored: Iterable[tuple[str, bool]]) -> None:
         for place, adds in stored:
-            if home := _home(root(place), scope):
-                found.setdefault((place, home), Kept(place, home, adds, module)).adds |= adds
+            if (home := _home(root(place), scope)) is not None:
+                found.setdefault((place, id(home)), Kept(place, home, adds, module)).adds |= adds
 
     with_more = module.has("with_kwargs")
     partly = {name for text in PARTLY.findall(module.source) for name in text.split(".")}
@@ -124,15 +134,15 @@ def _graph(value: cst.CSTNode, output: str, local: set[str]) -> bool:
     return any(isinstance(n, cst.Name) and (n.value == output or n.value in local) for n in nodes)
 
 
-def _home(name: str, scope: Scope) -> int:
-    """The id of the scope that binds a name around a function; of the class for `self`."""
+def _home(name: str, scope: Scope) -> Scope | None:
+    """The scope that binds a name around a function; the class for `self`."""
     inner: Scope | None = scope
     while inner is not None:
         if name == "self" and inner.cls is not None and "self" in inner.params:
-            return id(inner.cls)
+            return inner.cls
         if name != "self" and inner.is_function and name in inner.locals:
-            return id(inner)
+            return inner
         if inner.is_module:
-            return id(inner)
+            return inner
         inner = inner.parent
-    return 0
+    return None

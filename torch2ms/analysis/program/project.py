@@ -85,7 +85,7 @@ class Project:
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
     remembered: dict[int, list[Run]] = field(default_factory=dict)  # of the inference before, by id of the scope
     changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since, or that take from these
-    renamed: bool = False  # ... names that are new, other or gone: it cannot be told who does
+    renamed: bool = False  # ... names, or places that hooks write to, are new or gone: it cannot be told who takes them
     linked: dict[ClassInfo, object] = field(default_factory=dict)  # what the other classes were by those above them
     touched: set[str] | None = None  # names of the modules that the scope which runs came across
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
@@ -155,7 +155,7 @@ class Project:
                 module.forget()
                 made.enter(module)
         made.remembered = self.remembered
-        made.renamed = ("stars", "*") in renamed
+        made.renamed = ("stars", "*") in renamed or {k.named for k in self.kept} != {k.named for k in made.kept}
         names = {name for kind, name in renamed if not kind.startswith("method of ")}  # whose classes are come across
         others = [m for m in made.modules.values() if m.name not in added]
         made.changed = frozenset(added) | {m.name for m in others if any(takes(m, name) for name in names)}

@@ -166,6 +166,12 @@ class Scope:
         own = self.locals - definitions.difference(self.params, *again)
         return sorted(own.union(self.parent.in_sight if self.parent is not None else ()))
 
+    @cached_property
+    def mentioned(self) -> list[str]:
+        """Those of them that its own statements read or write, or those of a scope in it; asked for once it is built."""
+        places = {p for scope in self.walk() for s in scope.body.walk() for p in (*s.uses, *s.defs, *s.muts)}
+        return [*filter({place.partition(".")[0] for place in places}.__contains__, self.in_sight)]
+
     def walk(self) -> Sequence[Scope]:
         """The scope and those in it, in the order of the source."""
         found, stack = [], [self]

@@ -28,8 +28,16 @@ def frozen_outside(owner: Owner, scope: Scope, module: ModuleInfo, project: Proj
     own = _flagged(order_of(project), scope, module, owner.owns)
     if not any(_standing(stmt, own)[1] for stmt in steps):  # it sets them itself before
         return False
-    leading = callers({called_as(scope)}, project)
-    return _at_calls(scope, owner.place, owner.owns, project, leading, set())
+    name, leading = called_as(scope), _leading(project)
+    if name not in leading:
+        leading[name] = callers({name}, project)
+    return _at_calls(scope, owner.place, owner.owns, project, leading[name], set())
+
+
+@once
+def _leading(project: Project) -> dict[str, set[str]]:
+    """The names of what leads to the functions of a name, of those that were asked for."""
+    return {}
 
 
 def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, leading: set[str], asked: set[int]) -> bool:
@@ -40,6 +48,8 @@ def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, leading: s
     asked.add(id(scope))
     order = order_of(project)
     for caller, module, stmt in order.calling.get(called_as(scope), ()):
+        if id(caller) in asked and not order.switches(caller, module):
+            continue  # one of its calls is as good as another
         if scope.cls is None and all(of_something(call, scope.name, module) for call in stmt.calls):
             continue  # `model.train()` is not the function `train`
         theirs = _as_given(scope, place, owns, caller, module, stmt)
@@ -85,6 +95,8 @@ def _flagged(order: Order, scope: Scope, module: ModuleInfo, owns: Owns) -> dict
 def _standing(stmt: Stmt, found: dict[int, Toggle]) -> tuple[frozenset[bool], bool]:
     """The flags that are set when a statement begins, and whether those from before the function may still be there."""
     flags: frozenset[bool] = frozenset()
+    if not found:
+        return flags, True
     inner: Stmt | None = stmt
     while inner is not None:
         stmts, around = inner.block.stmts, inner.block.owner
