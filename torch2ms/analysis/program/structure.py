@@ -168,7 +168,7 @@ class Scope:
 
     @cached_property
     def mentioned(self) -> list[str]:
-        """Those of them that its own statements read or write, or those of a scope in it; asked for once it is built."""
+        """Those of them that its own statements read or write, or those of a scope in it; asked for once built."""
         places = {p for scope in self.walk() for s in scope.body.walk() for p in (*s.uses, *s.defs, *s.muts)}
         return [*filter({place.partition(".")[0] for place in places}.__contains__, self.in_sight)]
 
