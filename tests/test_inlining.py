@@ -192,3 +192,44 @@ def test_a_multiple_of_what_is_handed_is_handed_on_too() -> None:
     scaled = CONTROLLER.replace("        loss.backward(", "        scaled = loss * 8.0\n        scaled.backward(")
     result = convert_source(HEAD + scaled + CONTROLLED.format(call="control.backward(loss)"))
     assert not refused(result) and "def backward" not in result.text and "scaled = loss * 8.0" in result.text
+
+
+MANAGER = """from contextlib import contextmanager
+
+
+@contextmanager
+def stepping(optimizer):
+    optimizer.zero_grad()
+    yield
+    optimizer.step()
+"""
+MANAGED = """
+
+def train(optimizer, other):
+    for x in torch.ones(4, 3, 2):
+        with stepping(optimizer):
+            loss = net(x).mean()
+            {use}
+            loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "written"),
+    [
+        ("print(loss)", True),
+        ("optimizer = other", False),  # the end of the block means the former one
+        ("if loss < 0: break", False),  # no step is made then, and none would be left out
+        ("return loss", False),
+    ],
+)
+def test_a_context_manager_is_written_around_blocks_that_end_where_they_end(use: str, written: bool) -> None:
+    result = convert_source(HEAD + MANAGER + MANAGED.format(use=use))
+    assert bool(refused(result)) is not written
+    assert ("def stepping" in result.text) is not written, result.text
+
+
+@pytest.mark.parametrize("change", ["    if optimizer:\n        yield", "    for _ in (1,):\n        yield"])
+def test_a_context_manager_that_yields_at_times_stays(change: str) -> None:
+    result = convert_source(HEAD + MANAGER.replace("    yield", change) + MANAGED.format(use="print(loss)"))
+    assert refused(result) and "def stepping" in result.text

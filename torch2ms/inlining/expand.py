@@ -168,28 +168,27 @@ class Inliner(Suites):
                 texts[name] = cst.Name(own)
         return texts, above
 
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        made = self.found.get(id(original))
-        if made is None:
-            return updated
-        bound = arguments(made, updated)
-        assert bound is not None
-        scope = self.scopes[id(original)]
+    def written(
+        self, made: Candidate, bound: dict[str, cst.BaseExpression], scope: Scope, target: str = ""
+    ) -> tuple[list[cst.BaseStatement], set[str]]:
+        """The statements of a body as they run with these arguments in a scope, and what its own variables are there.
+
+        `target`: the name that what it returns is bound to, which a variable of its own may have from the start.
+        """
         around = _names(scope) if scope.is_function else self.module.scope.locals
         taken = self.taken.setdefault(id(scope), around | self.module.scope.locals | self.module.imports.table.keys())
         texts, above = self.passed(made, bound, taken)
         lines = made.at(bound)
         assert lines is not None
-        returned = _returned(lines)
         locals_ = sorted(made.info.scope.locals - set(bound))
         for name in locals_:
-            direct = original is self.direct and self.target and dotted(returned) == name
             if (
-                direct
-                and not any(self.target in _mentioned(v) for v in texts.values())
-                and self.target not in {*locals_} - {name}
+                target
+                and dotted(_returned(lines)) == name
+                and not any(target in _mentioned(v) for v in texts.values())
+                and target not in {*locals_} - {name}
             ):
-                texts[name] = cst.Name(self.target)
+                texts[name] = cst.Name(target)
             else:
                 texts[name] = cst.Name(_fresh(name, taken))
         body = Substituted(texts)
@@ -199,6 +198,16 @@ class Inliner(Suites):
             above = [line for line in above if not _binds(line, names)]
         above += [body.rewrite(line.deep_clone()) for line in lines]  # type: ignore[misc]
         above = [_bare(each) for line in above for each in folded(line, {})]
+        return above, {dotted(texts[name]) for name in locals_}
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        made = self.found.get(id(original))
+        if made is None:
+            return updated
+        bound = arguments(made, updated)
+        assert bound is not None
+        scope = self.scopes[id(original)]
+        above, own_names = self.written(made, bound, scope, self.target if original is self.direct else "")
         last = above.pop()
         assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
         result = last.body[-1].value
@@ -208,12 +217,12 @@ class Inliner(Suites):
         if len(last.body) > 1:
             above.append(last.with_changes(body=last.body[:-1]))
         if original is self.unused and dotted(result):
-            above = without_unread(above, {dotted(texts[name]) for name in locals_})
+            above = without_unread(above, own_names)
             result = cst.Name("None")
         self.above += above
         label = _derivative(result, self.module) if id(original) in self.once and original is not self.direct else ""
         if label:  # one statement, one gradient call
-            own = _fresh(label, taken)
+            own = _fresh(label, self.taken[id(scope)])
             self.above.append(_assigned(own, result))
             return cst.Name(own)
         whole = isinstance(result, WHOLE) or bool(result.lpar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torch2ms.inlining.managed import managed
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.blocks.conditional import conditional
 from torch2ms.wrappers.blocks.contexts import parted
@@ -143,7 +144,7 @@ NETWORKS: tuple[Pass, ...] = (
 TENSORS: tuple[Pass, ...] = (named_again, hooked, retained, one_output)
 
 # objects around training, and statements that hide a step
-OBJECTS: tuple[Pass, ...] = (unwrapped, as_loops, flagged_together, stepped)
+OBJECTS: tuple[Pass, ...] = (unwrapped, managed, as_loops, flagged_together, stepped)
 
 # networks and optimizers that lists and dicts hold: each has a name of its own
 CONTAINERS: tuple[Pass, ...] = (items_by_attribute, numbered, picked_items, unboxed, opened, listed)
