@@ -286,14 +286,20 @@ class _Search:
             for owner in kept:
                 if opened:
                     owner.assumed.add(f"callers outside neither fill nor clear the gradients of `{owner.place}`")
+        reach = Reach(self.known, {k for k, kept in owners.items() if kept})
+        touched: dict[int, list[Event]] = {}
+        for key, kept in owners.items():
+            effects = {o.place: LEFT_OVER for o in kept}
+            calls = reach.calls(*scopes[key]) if kept else ()
+            touched[key] = [Event("touch", s, c, effects=dict(effects)) for s, c in calls]
+        if not any(self.meets(owner, *scopes[key], touched[key]) for key, kept in owners.items() for owner in kept):
+            return  # whoever uses gradients has cleared what others leave
         found.creations += [(group, c) for _, c in creations]
         found.freed |= self.known.taken & {k for k, kept in owners.items() if kept}
-        reach = Reach(self.known, {k for k, kept in owners.items() if kept})
         for key, kept in owners.items():
+            touches = touched[key]
             if kept:
                 found.owners.setdefault(key, []).extend(kept)
-                effects = {o.place: LEFT_OVER for o in kept}
-                touches = [Event("touch", s, c, effects=dict(effects)) for s, c in reach.calls(*scopes[key])]
                 found.touches.setdefault(key, []).extend(touches)
             for owner in () if begun else kept:
                 scope, module = scopes[key]
@@ -303,6 +309,16 @@ class _Search:
                     found.late.append((group, module, owner.place, first))
         if group != ANY and max(len(kept) for kept in owners.values()) == 1:
             self.settle(found, {k for k, kept in owners.items() if kept}, reach, creations)
+
+    def meets(self, owner: Owner, scope: Scope, module: ModuleInfo, touches: list[Event]) -> bool:
+        """Something in the scope uses gradients that another call may have left there, or it is called unseen."""
+        if self.events[id(scope)] and (scope in self.known.unseen or scope.name in self.valued):
+            return True
+        events = sorted([*self.events[id(scope)], *touches], key=lambda e: e.stmt.number)
+        records = Records(scope, module, events, stored=[owner])
+        met = [o for o in records.owners if o.place == owner.place]
+        loads = [(e, o) for o in met for e in events if e.kind in LOADS and concerns(e, o, records.owners)]
+        return any(n == ENTRY for e, o in loads for n, _ in records.held(e, o))
 
     def made_apart(
         self, used: list[Owner], creations: list[tuple[Key, Creation]], scope: Scope, module: ModuleInfo
