@@ -349,7 +349,7 @@ def _pass(
     if receiver is not None and receiver.kind == "class" and not info.of_class:
         as_method = False
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
-    places = {value.place: name for name, value in bound.items() if value.place and not of_optimizer(value)}
+    places = {value.place: name for name, value in bound.items() if value.place and value.name != "param_group"}
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     same_self = receiver is not None and receiver.place == "self"

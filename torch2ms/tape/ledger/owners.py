@@ -329,7 +329,7 @@ def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
     """Whether an event that uses gradients uses those of this owner."""
     if event.kind in ("step", "scaler_step", "unscale", "scaler_update"):
         return event.place == owner.place
-    if of_optimizer(event.value):
+    if event.value.name.startswith("param_group"):
         return event.place == owner.place
     if event.kind == "leaf_grad":
         if owner.kind == "leaf":
