@@ -53,7 +53,7 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     clears = all(not o.exit.held for o in used)
     asked = "" if clears else _asked(info.scope, events)
     cleared = not asked and any(e.kind == "clear" and concerns(e, o, records.owners) for e in events for o in used)
-    gives = not clears and (cleared or any(_changes(e) for e in loads))  # what it clears on some paths, it gives back
+    gives = not clears and (cleared or any(changes(e) for e in loads))  # what it clears on some paths, it gives back
     returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
     last = info.scope.body.stmts[-1]
     if gives and returns and (returns[-1] is not last or any(r.node.value is None for r in returns)):  # type: ignore[union-attr]
@@ -100,7 +100,8 @@ def _clears(taken: Taken, bound: dict[str, cst.Arg]) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _changes(event: Event) -> bool:
+def changes(event: Event) -> bool:
+    """The event changes the gradients that it uses."""
     if event.taking is not None:
         return event.taking.taken.gives
     return event.writes or event.kind in ("clip_norm", "clip_value")
@@ -108,7 +109,7 @@ def _changes(event: Event) -> bool:
 
 def clips(events: list[Event]) -> bool:
     """A function changes gradients that others took."""
-    return any(_changes(e) for e in events) and not any(e.kind in FILLS for e in events)
+    return any(changes(e) for e in events) and not any(e.kind in FILLS for e in events)
 
 
 def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) -> Taking | None:
