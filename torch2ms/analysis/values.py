@@ -268,6 +268,11 @@ def of_groups(value: Value) -> Value:
     return replace(value, deps=frozenset(d.partition(PICKED)[0] for d in deps) if len(held) > 1 else deps)
 
 
+def of_optimizer(value: Value) -> bool:
+    """The groups of an optimizer's parameters, one of them, or what is in it."""
+    return value.name.startswith("param_group")
+
+
 def bounded(items: tuple[Value, ...]) -> tuple[Value, ...] | None:
     """The items of a container, None for too many: `t = (t, t)` again and again would double them each time."""
     left = MOST_ITEMS

@@ -10,18 +10,20 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.values import NO_DEPS, any_nested, of_optimizer, overlaps
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.forward.watched import spelled
-from torch2ms.tape.functions.own_steps import used_after
+from torch2ms.tape.functions.own_steps import own_step, used_after
 from torch2ms.tape.functions.reversible import weights_beside
+from torch2ms.tape.functions.taking import changes
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again, left_over
 from torch2ms.tape.ledger.beyond import read_beyond
 from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
-from torch2ms.tape.ledger.records import LOADS, STEPS
+from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.left_out import LeftOut, filled_at_times, left_out
 from torch2ms.tape.model import ENTRY, Event, Owner
 from torch2ms.tape.uses.freezing import switched_behind, thaws, thaws_by_hand
@@ -35,6 +37,8 @@ NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, Min
 LEFT_OVER = "gradients of `{}` are left over from one call of this function to the next"
 FROZEN = "parameters are frozen while training: torch leaves them alone, MindSpore's optimizer would move them"
 FROZEN_BY_HAND = "parameters are frozen while gradients are read: what is trainable then is another list"
+OWN_BACKWARD = "the step goes backward itself, beside gradients of its callers: let them take both, and hand them to it"
+OWN_BACKWARD_OF = "the step of `{}` goes backward itself, beside the gradients that it is called with"
 SWITCHED = "parameters are frozen or thawed between a forward and its backward call"
 THROUGH_ONE = "two backward calls fill different gradients through one autograd.grad: MindSpore gives one of them zeros"
 UNTAKEN = "no step or read of the gradients stands in this function"
@@ -90,7 +94,16 @@ def _of_event(verdicts: Verdicts, event: Event, takers: Takers) -> str:
         return why
     if event.handing is not None and (why := _of_handing(verdicts, event)):
         return why
-    return "step(closure) is not translated here" if event.kind == "step_closure" else ""
+    return _of_closure(event, verdicts) if event.kind == "step_closure" else ""
+
+
+def _of_closure(event: Event, verdicts: Verdicts) -> str:
+    """A step that is given a closure, or what it goes backward from itself."""
+    cls = verdicts.project.find(event.value.name, verdicts.module)
+    step = cls.method("step") if isinstance(cls, ClassInfo) else None
+    if step is not None and any(name_called(c) == "backward" for s in step.scope.body.walk() for c in s.calls):
+        return OWN_BACKWARD_OF.format(event.value.name.rpartition(".")[2])
+    return "step(closure) is not translated here"
 
 
 def _of_backward(verdicts: Verdicts, event: Event, takers: list[Owner]) -> str:
@@ -201,7 +214,11 @@ def _of_loads(verdicts: Verdicts, owner: Owner, takers: Takers) -> str:
     for event in records.events:
         if event.kind not in LOADS or not owners.concerns(event, owner, records.owners):
             continue
-        if why := _of_load(verdicts, event, owner, takers) or _of_frozen(verdicts, owner):
+        if (
+            why := _of_load(verdicts, event, owner, takers)
+            or _of_frozen(verdicts, owner)
+            or _shared(records, event, owner)
+        ):
             return why
         if _initial(verdicts, event, owner):
             if name := _left_by_call(verdicts, event, owner):
@@ -209,6 +226,23 @@ def _of_loads(verdicts: Verdicts, owner: Owner, takers: Takers) -> str:
             owner.initial = True
         elif not owner.stored and (why := _of_callers(verdicts, event, owner)):
             return why
+    return ""
+
+
+def _shared(records: Records, event: Event, owner: Owner) -> str:
+    """Gradients of one optimizer's groups change, or the norm of several's, and another one has some of the same."""
+    if not changes(event):
+        return ""
+    grouped = of_optimizer(event.value) or event.value.kind == "optimizer"
+    others = [o for o in records.owners if o is not owner and o.kind == owner.kind == "optimizer" and o.owns]
+    for other in others:
+        apart = other.place != event.place if grouped else owners.concerns(event, other, records.owners)
+        if (
+            apart
+            and (grouped or event.kind == "clip_norm")
+            and any_nested(other.owns or NO_DEPS, owner.owns or NO_DEPS)
+        ):
+            return f"`{other.place}` holds some of the parameters of `{owner.place}`, whose gradients change here"
     return ""
 
 
@@ -272,6 +306,8 @@ def _of_callers(verdicts: Verdicts, event: Event, owner: Owner) -> str:
     held = verdicts.records.held(event, owner)
     brought = verdicts.taken is not None and owner.place in verdicts.taken.variables
     if not {n for n, _ in held} - {ENTRY} and not brought:
+        if own_step(verdicts.scope, verdicts.module) and any(e.kind == "backward" for e in verdicts.records.events):
+            return OWN_BACKWARD
         return f"no backward call of this function fills the gradients of `{owner.place}`"
     if (ENTRY, True) not in held:
         return ""

@@ -66,6 +66,7 @@ from torch2ms.analysis.values import (
     join,
     joined_deps,
     of_groups,
+    of_optimizer,
     replace,
 )  # fmt: skip
 
@@ -348,7 +349,7 @@ def _pass(
     if receiver is not None and receiver.kind == "class" and not info.of_class:
         as_method = False
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
-    places = {value.place: name for name, value in bound.items() if value.place}
+    places = {value.place: name for name, value in bound.items() if value.place and value.name != "param_group"}
     if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
         places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     same_self = receiver is not None and receiver.place == "self"
@@ -369,5 +370,8 @@ def _pass(
             or all_seen.of_class(info)
         )
         mapped = into(value, name, places, same_self, typed)
+        groups = value.kind in PARTS or value.kind == "dict"
+        if groups and as_method and receiver is not None and receiver.place == value.place and of_optimizer(value):
+            mapped = replace(mapped, place="self")  # `self.init_group(group)`: one of the groups of the object itself
         ev.exchange.hand(info, name, mapped, id(given.node.func))
     return bound

@@ -11,7 +11,7 @@ from torch2ms.analysis.evaluation.usage import NONE, a_dict, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
-from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, UNTYPED, Value, replace
+from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, UNTYPED, Value, of_optimizer, replace
 
 READS = re.compile(r"\.grad\b")
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
@@ -89,7 +89,8 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         passed = used(passed, name, uses)
         if (passed.kind in ROWS) != (literal in ROWS) and literal in SIZES and passed.kind in SIZES:
             passed = replace(passed, likely=True)  # `padding=1`, where a caller gives `[1, 2]`
-        return _perhaps_endless(replace(passed, place=name, deps=passed.deps | own), endless)
+        place = passed.place if passed.place == "self" and of_optimizer(passed) else name
+        return _perhaps_endless(replace(passed, place=place, deps=passed.deps | own), endless)
     if declared is not None:
         return _perhaps_endless(declared, endless)
     if passed is not None and passed.name in (EITHER, AROUND):  # `meter.update(loss.item())`, and elsewhere a tensor

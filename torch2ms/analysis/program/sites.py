@@ -35,7 +35,7 @@ class Unseen:
     def __init__(self) -> None:
         self.names: set[str] = set()  # for whatever they are given
         self.scopes: set[int] = set()  # ids of those of functions that are handed about
-        self.versions: set[str] = set()  # which of several methods of that name a call reaches is not known
+        self.versions: set[int] = set()  # ids of those of methods: which of several a call reaches is not known
         self.calls: dict[str, list[tuple[cst.Call, bool]]] = {}
 
     def add(self, call: cst.Call, name: str, stmt: Stmt) -> None:
@@ -45,7 +45,7 @@ class Unseen:
         self.calls.setdefault(name, []).append((call, parts or entered))
 
     def __contains__(self, scope: Scope) -> bool:
-        return scope.name in self.versions or self.reached(scope)
+        return id(scope) in self.versions or self.reached(scope)
 
     def reached(self, scope: Scope) -> bool:
         """Calls that are not seen may reach the function, apart from those that are seen of another version."""

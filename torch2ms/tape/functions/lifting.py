@@ -68,7 +68,8 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     unseen = Unseen()
     _read(project, lifting, events, unseen)
     _spread(project, lifting, events, unseen)
-    unseen.versions |= {i.name for i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
+    called = (list(versions(i)) for i in functions if i.name != "__init__" and id(i.scope) in lifting.sites)
+    unseen.versions |= {id(i.scope) for several in called if len(several) > 1 for i in several}
     unseen.scopes = handed_out(functions, project)
     _export(project, functions, lifting, events, unseen)
     project.reads_gradients = any(e.kind in USES for found in events.values() for e in found)

@@ -13,12 +13,12 @@ from torch2ms.analysis.program.sites import bound_arguments, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import MIXED, UNKNOWN, Value, entries
+from torch2ms.analysis.values import MIXED, UNKNOWN, Value, entries, of_optimizer
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.handing import moved
-from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.owners import concerns, in_groups
 from torch2ms.tape.ledger.pairs import clause_of
 from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.model import ENTRY, Event, Owner, Taken, Taking
@@ -36,7 +36,7 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
         return None
     events = [e for e in events if e.kind != "leaf_grad" or not inside_loop(e, events)]
     alone = (e for e in events if e.kind == "leaf_grad" and (e.writes or clause_of(e.node, e.stmt.node) is None))
-    single = [e for e in alone if not e.value.name.startswith("param_group")]
+    single = [e for e in alone if not of_optimizer(e.value)]
     if single or any(e.kind in ("scaler_step", "unscale") for e in events):
         return None
     if any(_mixes(e, info) for e in events):
@@ -53,7 +53,7 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     clears = all(not o.exit.held for o in used)
     asked = "" if clears else _asked(info.scope, events)
     cleared = not asked and any(e.kind == "clear" and concerns(e, o, records.owners) for e in events for o in used)
-    gives = not clears and (cleared or any(_changes(e) for e in loads))  # what it clears on some paths, it gives back
+    gives = not clears and (cleared or any(changes(e) for e in loads))  # what it clears on some paths, it gives back
     returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
     last = info.scope.body.stmts[-1]
     if gives and returns and (returns[-1] is not last or any(r.node.value is None for r in returns)):  # type: ignore[union-attr]
@@ -100,7 +100,8 @@ def _clears(taken: Taken, bound: dict[str, cst.Arg]) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _changes(event: Event) -> bool:
+def changes(event: Event) -> bool:
+    """The event changes the gradients that it uses."""
     if event.taking is not None:
         return event.taking.taken.gives
     return event.writes or event.kind in ("clip_norm", "clip_value")
@@ -108,7 +109,7 @@ def _changes(event: Event) -> bool:
 
 def clips(events: list[Event]) -> bool:
     """A function changes gradients that others took."""
-    return any(_changes(e) for e in events) and not any(e.kind in FILLS for e in events)
+    return any(changes(e) for e in events) and not any(e.kind in FILLS for e in events)
 
 
 def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) -> Taking | None:
@@ -208,7 +209,7 @@ def fed(event: Event, records: Records) -> bool:
     if not owners or not records.held(event, owners[0]):
         return False
     owner = owners[0]
-    if event.value.kind == "optimizer":
+    if event.value.kind == "optimizer" or of_optimizer(event.value):
         return True
     if owner.owns is None:  # an optimizer that is not seen: `plan_call` tells what is assumed of it
         named = _kind(event) in ("params", "module") and event.value.kind == "params"
@@ -294,6 +295,8 @@ def _held_as(place: str, taken: Taken) -> str:
 def _own_order(event: Event, owner: Owner) -> str:
     """What the function goes over, a module or a list, where an optimizer may have the parameters in another order."""
     assert event.taking is not None
+    if of_optimizer(event.value) and (own := _in_groups(event)):
+        return own if own != owner.weights else ""
     if owner.kind != "optimizer" or event.taking.taken.clips:
         return ""
     cls = event.taking.taken.info.cls
@@ -304,6 +307,14 @@ def _own_order(event: Event, owner: Owner) -> str:
     if owner.ordered:
         return ""
     return f"{_words(event)}.trainable_params()" if _kind(event) == "module" else ""
+
+
+def _in_groups(event: Event) -> str:
+    """The parameters of the group, or of the list of groups, that the function is given, as the caller writes them."""
+    assert event.taking is not None
+    taken, call = event.taking.taken, event.taking.call
+    given = bound_arguments(taken.info, call).get(event.name)
+    return in_groups(taken.info.args.get(event.name, UNKNOWN), code(given.value)) if given is not None else ""
 
 
 def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> None:
@@ -350,7 +361,8 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan, empty: bool) -> Non
         received.append(owner.variable)
         plan.replaced[id(event.stmt)] = [Text(f"{target}{', '.join(received)} = {{0}}", [taking.call])]
         if order:
-            table = f"grad_of = dict(zip({order}, {owner.variable}))"
+            part = of_optimizer(event.value)  # of a group: those of the others stay what they are
+            table = f"grad_of{'.update(' if part else ' = dict('}zip({order}, {owner.variable}))"
             back = f"{owner.variable} = [grad_of[param] for param in {weights_of(owner)}]"
             plan.replaced[id(event.stmt)] += [Text(table), Text(back)]
     tier, why = Tier.EXACT, "the gradients are an argument"

@@ -12,7 +12,17 @@ from torch2ms.analysis.program.sites import bound_arguments
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, to_clip
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, PICKED, any_nested, any_overlap, overlaps, replace
+from torch2ms.analysis.values import (
+    PART,
+    PICKED,
+    UNKNOWN,
+    Value,
+    any_nested,
+    any_overlap,
+    of_optimizer,
+    overlaps,
+    replace,
+)  # fmt: skip
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 from torch2ms.tape.model import Event, Owner, token
 
@@ -59,7 +69,9 @@ def _add(owner: Owner, found: list[Owner]) -> None:
 def _read_by(event: Event, events: list[Event], found: list[Owner], scope: Scope, module: ModuleInfo) -> list[Owner]:
     """Who has the gradients that the event reads, where no optimizer has them; none if that has no name."""
     value = event.value
-    if event.kind != "leaf_grad" or value.name.startswith("param_group"):
+    if of_optimizer(value) and (weights := _of_groups(event.place, scope, module)):
+        return [Owner("optimizer", event.place, value.owns, weights=weights)]
+    if event.kind != "leaf_grad" or of_optimizer(value):
         return _handed(event)
     if given := _given(event, scope):
         return [Owner("params", given, value.deps)]
@@ -68,6 +80,18 @@ def _read_by(event: Event, events: list[Event], found: list[Owner], scope: Scope
     if whole := _network(event, events):
         return [Owner("module", whole, frozenset({whole}))]
     return [Owner("leaf", event.place, frozenset({event.place}))] if leaf_of_name(event) else []
+
+
+def _of_groups(place: str, scope: Scope, module: ModuleInfo) -> str:
+    """The parameters of what a function is given by this name, where that is a group or a list of groups."""
+    info = next((i for i in module.functions.values() if i.scope is scope), None) if place in scope.params else None
+    return in_groups(info.args.get(place, UNKNOWN), place) if info is not None else ""
+
+
+def in_groups(given: Value, name: str) -> str:
+    """The parameters in a group, in a list of groups or in one entry of it, whatever its name is; "" for others."""
+    forms = {"dict": f'{name}["params"]', "list": f'[p for group in {name} for p in group["params"]]', "params": name}
+    return forms.get(given.kind, "") if of_optimizer(given) else ""
 
 
 def _handed(event: Event) -> list[Owner]:
@@ -282,7 +306,7 @@ def _of_super(call: cst.Call) -> bool:
 def _kind(event: Event) -> str:
     if event.value.kind in ("list", "tuple"):
         return "leaves"
-    if event.kind == "unscale" or event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+    if event.kind == "unscale" or event.value.kind == "optimizer" or of_optimizer(event.value):
         return "optimizer"
     if event.taking is not None and event.name.startswith("self."):
         return next(o.kind for o in event.taking.taken.owners if o.place == event.name)
@@ -325,7 +349,7 @@ def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
 
 def relation(event: Event, owners: list[Owner]) -> str:
     """Whether what is clipped is what the owners hold: same, other, or not seen."""
-    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+    if event.value.kind == "optimizer" or of_optimizer(event.value):
         return "same"
     if _single(event):
         return "other"
@@ -360,7 +384,7 @@ def _made(clip: cst.CSTNode) -> bool:
 
 def kinship(event: Event, owner: Owner) -> str:
     """Whether a loop runs over what the gradients were taken of: same, unseen, or other."""
-    if event.value.name.startswith("param_group"):
+    if of_optimizer(event.value):
         return "other"  # one group of several, for all that is seen
     if event.place and event.place == owner.place:
         return "same"
