@@ -55,7 +55,9 @@ def weighted(value: Value, module: ModuleInfo, project: Project) -> bool:
     if value.kind != "module" or value.likely:
         return False
     cls = class_of(value, module, project)
-    return cls.weighted if cls is not None else bool(WEIGHTED.search(value.name))
+    if cls is not None and cls.weighted:
+        return True
+    return bool(WEIGHTED.search(value.name if cls is None else cls.torch_base))  # `class Scaled(nn.Linear)` as well
 
 
 def read_beyond(event: Event, owners: list[Owner], events: list[Event], module: ModuleInfo, project: Project) -> str:
