@@ -24,8 +24,8 @@ APART = frozenset("weight bias parameters named_parameters state_dict in_proj_we
 OWNED = frozenset(("weight", "bias"))
 GRAPHS = frozenset("grad backward jacobian hessian jvp vjp hvp checkpoint functional_call".split())
 OWN = re.compile(r"self\.(\w+)\s*(?::[^=\n]+)?=\s*(?:torch\.)?(?:nn\.)?Parameter\(|register_parameter\(\s*[\"'](\w+)")
-# layers that share weights, and lists of weights, whose items no layer tells of
-TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b|\bParameter(List|Dict)\(")
+# layers that share weights, lists of weights, whose items no layer tells of, and what runs parts without calling them
+TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b|\bParameter(List|Dict)\(|class \w+\([^)\n]*MultiheadAttention")
 
 
 def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
