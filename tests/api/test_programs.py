@@ -35,6 +35,11 @@ PROGRAMS = {
     "from functools import partial\nfrom torch.nn.utils.rnn import pad_sequence as pad_first\ndef f(xs):\n"
     "    pad_sequence = partial(pad_first, batch_first=True)\n    return pad_sequence(xs)\n"
     "a = f([torch.ones(2), torch.ones(3)])": ["a"],
+    "def memories(n):\n    found = []\n    for _ in range(n):\n        empty = torch.empty(0)\n"
+    "        found.append(empty)\n    return found\ndef joined(mems, new):\n"
+    "    return [torch.cat([mems[i], new]) for i in range(2)]\n"
+    "def seen(found, new):\n    return torch.cat([found, new])\n"
+    "a = joined(memories(2), torch.ones(2, 3))[1]\nb = seen(memories(1)[0], a)": ["a", "b"],
     X + "result = x.abs_()": ["result", "x"],
     "q = torch.tensor([3, -4, 5], dtype=torch.int32)\nresult = torch.div(q, 2, rounding_mode='floor')": ["result"],
     "m = torch.nn.LeakyReLU(0.3)\na, b = type(m) == torch.nn.LeakyReLU, isinstance(m, torch.nn.LeakyReLU)\n"

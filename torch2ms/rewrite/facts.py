@@ -103,6 +103,20 @@ def _chained(node: cst.BaseExpression, name: str) -> bool:
     return False
 
 
+@once
+def _hollow_lists(project: Project) -> set[str]:
+    """The names of lists that tensors of one dimension without elements are appended to: memories that begin empty."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        for call in module.of_kind(cst.Call) if module.has("empty(0") or module.has("tensor([])") else ():
+            if name_called(call) != "append" or len(call.args) != 1 or not isinstance(call.func, cst.Attribute):
+                continue
+            value = module.value(call.args[0].value)
+            if value.odd == EMPTY and value.rank in (1, None):
+                found.add(dotted(call.func.value).rpartition(".")[2])
+    return found - {""}
+
+
 class ModuleFacts(ProjectFacts):
     """Answers for the expressions of one module."""
 
@@ -207,7 +221,9 @@ class ModuleFacts(ProjectFacts):
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""
-        place = dotted(node)
+        place, lists = dotted(node), _hollow_lists(self.project)
+        if lists and (isinstance(node, cst.Subscript) or place.rpartition(".")[2] in lists):
+            return True  # an item of such a list, whatever it is called here
         if not place or self.module.value(node).kind not in ("tensor", "unknown"):
             return False
         stmts = (s for scope in self.module.scope.walk() for s in scope.body.walk() if place in s.defs)

@@ -61,7 +61,7 @@ def unwatched(region: Region, module: ModuleInfo, project: Project) -> bool:
     if special or event.branches or event.beside or region.cut or project.says(TIED):
         return True
     own = {name for m in project.modules.values() for found in OWN.findall(m.source) for name in found if name}
-    if any(place.rpartition(".")[2] in own for place in region.idle):  # a parameter returns nothing
+    if any(place.rpartition(".")[2] in own | OWNED for place in region.idle):  # a parameter returns nothing
         return True
     for stmt, home in reached([*region.all, event.stmt], module, project):
         if any(name_called(c) in GRAPHS and c is not event.node for c in stmt.calls):
