@@ -104,3 +104,23 @@ class DecoderStack(nn.Cell):
                 memory_key_padding_mask=memory_key_padding_mask,
             )
         return tgt if self.norm is None else self.norm(tgt)
+
+
+class MultiheadAttention(nn.MultiheadAttention):
+    """One that classes are derived from: MindSpore's own takes no call with other arguments than its."""
+
+    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False,
+                 kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
+        super().__init__(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first,
+                         dtype=dtype or ms.float32)
+
+    def __call__(self, *args, **kwargs):
+        return nn.Cell.__call__(self, *args, **kwargs)
+
+    def construct(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+                  average_attn_weights=True, is_causal=False):
+        self.k_is_v, self.q_is_k = key is value, query is key
+        if key_padding_mask is not None and attn_mask is not None:
+            key_padding_mask, attn_mask = additive_mask(key_padding_mask), additive_mask(attn_mask)
+        found = super().construct(query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights)
+        return found if need_weights else (found[0], None)

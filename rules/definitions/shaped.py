@@ -11,7 +11,7 @@ def joined(tensors, axis=0):
     parts = [part for part in tensors if part.shape != (0,)] or list(tensors)
     floating = [part.dtype for part in tensors if part.is_floating_point()]
     if floating and len({part.dtype for part in tensors}) > 1:
-        parts = [part.astype(floating[0]) for part in parts]
+        parts = [part.astype(max(floating, key=str)) for part in parts]
     return ops.cat(parts, axis)
 
 

@@ -18,6 +18,28 @@ PROGRAMS = {
     X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])": ["result"],
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
+    "import numpy as np\ndef pad(t):\n    return torch.cat([torch.zeros(1, 2), t.reshape(1, -1)], 1).to(torch.long)\n"
+    "def grow(s, state):\n    cur = torch.from_numpy(state).reshape(1, 2)\n    return torch.cat([s, cur])\n"
+    "calls = [pad, grow]\na, b = calls[0](torch.arange(3)), calls[1](torch.zeros(1, 2), np.ones(2))": ["a", "b"],
+    "class Agent:\n    def __init__(self, bounds):\n        self.bounds = bounds\n    def act(self, x):\n"
+    "        return x.clamp(*self.bounds)\nx, y = torch.tensor([2.0, -3.0]), Agent((None, 1.0))\n"
+    "a, b, c = Agent([-1.0, 1.0]).act(x), y.act(x), torch.clip(x, *y.bounds)": list("abc"),
+    "from dataclasses import dataclass\n@dataclass\nclass Args:\n    width: int\n    states: int = 4\n"
+    "def rows(t, n):\n    return t.unsqueeze(0).repeat(n, 1)\nclass Block(torch.nn.Module):\n"
+    "    def __init__(self, args: Args):\n        super().__init__()\n"
+    "        self.a = torch.log(rows(torch.arange(1, args.states + 1), args.width))\n"
+    "        self.b = torch.log(torch.arange(1, args.width))\nmade = Block(Args(3))\na, b = made.a, made.b": ["a", "b"],
+    "import numpy as np\ndef collate(texts):\n    lengths = np.array([len(t) for t in texts])\n"
+    "    return texts, max(lengths), np.min(lengths)\ndef places(n):\n    return torch.arange(0, n)\n"
+    "_, m, n = [collate][0](['abc', 'de'])\na, b = places(m), torch.ones(2, 5)[:, :n]": ["a", "b"],
+    "from functools import partial\nfrom torch.nn.utils.rnn import pad_sequence as pad_first\ndef f(xs):\n"
+    "    pad_sequence = partial(pad_first, batch_first=True)\n    return pad_sequence(xs)\n"
+    "a = f([torch.ones(2), torch.ones(3)])": ["a"],
+    "def memories(n):\n    found = []\n    for _ in range(n):\n        empty = torch.empty(0)\n"
+    "        found.append(empty)\n    return found\ndef joined(mems, new):\n"
+    "    return [torch.cat([mems[i], new]) for i in range(2)]\n"
+    "def seen(found, new):\n    return torch.cat([found, new])\n"
+    "a = joined(memories(2), torch.ones(2, 3))[1]\nb = seen(memories(1)[0], a)": ["a", "b"],
     X + "result = x.abs_()": ["result", "x"],
     "q = torch.tensor([3, -4, 5], dtype=torch.int32)\nresult = torch.div(q, 2, rounding_mode='floor')": ["result"],
     "m = torch.nn.LeakyReLU(0.3)\na, b = type(m) == torch.nn.LeakyReLU, isinstance(m, torch.nn.LeakyReLU)\n"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from torch2ms.analysis.shapes import BITS, category, literal
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value
 
@@ -69,7 +69,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         return Value("numpy", rank=0, dtype=own)
     most = _NUMPY_NUMBERS.get(name, 0) - (method and name not in ("choice", "integers"))
     if name in _NUMPY_NUMBERS and count <= most and not named & {"size", "axis", "keepdims"}:
-        return Value("numpy", rank=0)
+        one = not method and name in ("max", "min") and values and values[0].kind == "numpy"
+        return Value("numpy", rank=0, dtype=values[0].dtype if one else "")
     if name == "nonzero" or name == "where" and len(node.args) == 1 and not method:
         return Value("tuple", PLACES, each=Value("numpy", rank=1, dtype="int64"))
     if not method and name in ("array", "asarray") and node.args:
@@ -102,9 +103,26 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
 
 def _written(node: cst.Call, data: Value) -> Value:
     """`np.array([1.0, 2.0])`, with the type that NumPy gives numbers written out."""
+    if _sizes(node.args[0].value):
+        return Value("numpy", rank=1, dtype=_typed(node, "int64"))
     found, rank = literal(node.args[0].value, data)
     own = found if data.kind in ("numpy", "tensor") else _WIDE.get(found, found)
     return Value("numpy", rank=rank, dtype=_typed(node, own))
+
+
+def made_plain(node: cst.BaseExpression, value: Value) -> bool:
+    """`return texts, max(lengths)`: what takes the integer as a size, out of sight, wants one of Python's."""
+    return type(node) is cst.Call and value.kind == "numpy" and value.rank == 0 and value.dtype in ("int32", "int64")
+
+
+def _sizes(node: cst.BaseExpression) -> bool:
+    """`[len(x) for x in texts]`, `[mel.shape[0] for mel in mels]`: integers."""
+    one = node.elt if isinstance(node, cst.ListComp) else None
+    if isinstance(one, cst.Call):
+        return dotted(one.func) == "len" or name_called(one) == "size" and len(one.args) == 1
+    if not isinstance(one, cst.Subscript) or isinstance(one.slice[0].slice, cst.Slice):
+        return False
+    return isinstance(one.value, cst.Attribute) and one.value.attr.value == "shape"
 
 
 def _typed(node: cst.Call, otherwise: str) -> str:

@@ -96,7 +96,8 @@ class _Inference:
                 if name in env and type(stmt.node) in GIVING:
                     attrs.setdefault(name, env[name])
             declared = stmt.node.target if type(stmt.node) is cst.AnnAssign else None
-            if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":
+            held = env.get(declared.value) if isinstance(declared, cst.Name) else None
+            if isinstance(declared, cst.Name) and held is not None and held.kind in ("tensor", "int"):
                 attrs.setdefault(declared.value, replace(held, place="", likely=False))  # of a record
             elif isinstance(declared, cst.Name) and (made := self._instance(stmt.node, module)) is not None:
                 attrs.setdefault(declared.value, made)
@@ -137,8 +138,8 @@ class _Inference:
         if last is not None and last.holds(outer, info):
             return last.env
         self.ran = True
-        if info is not None and last is not None and scope.children:
-            info.returns = None  # what it gave while the functions in it were not known
+        if info is not None and last is not None and (scope.children or info.sharper):
+            info.returns, info.sharper = None, False  # what it gave while functions in it, or types, were not known
         run = self.played(scope, module, outer, info) or self.new_run(scope, module, outer, info)
         self.made.setdefault(id(scope), []).append(run)
         self.around.pop(id(scope), None)  # its statements hold other values now

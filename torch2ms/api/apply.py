@@ -200,6 +200,8 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     itself = isinstance(updated.func, cst.Attribute) and rule.star == "{self}"  # a layer, which is called as before
     func = updated.func.value if itself else parsed.root.deep_clone()  # type: ignore[attr-defined]
     node = updated.with_changes(func=func)
+    if rule.name.startswith("torch.Tensor.") and not itself and isinstance(updated.func, cst.Attribute):
+        node = node.with_changes(args=[cst.Arg(updated.func.value, comma=_COMMA), *updated.args])
     if isinstance(func, cst.Call) and isinstance(updated.func, cst.Attribute):  # of a method: `set_cell({self})`
         node = node.with_changes(func=func.func, args=[cst.Arg(updated.func.value, comma=_COMMA), *updated.args])
     return Outcome(node, (Finding(ASSUMED, Tier.ASSUMED, rule.name, why),), needs(parsed), rule.returns)

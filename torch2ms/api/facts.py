@@ -52,6 +52,14 @@ class Facts:
         """Whether something binds a place to a tensor of one dimension without elements."""
         return False
 
+    def cast_after(self, node: cst.BaseExpression) -> bool:
+        """Whether a list of tensors is joined to one whose type is changed at once: `torch.cat(parts).long()`."""
+        return False
+
+    def of_array(self, node: cst.BaseExpression) -> bool:
+        """Whether a tensor is one of an array of NumPy's whose type is not seen: float64 beside float32, often."""
+        return False
+
     def guessed(self, node: cst.BaseExpression) -> bool:
         """Whether the kind of an expression is a guess."""
         return False

@@ -360,7 +360,8 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]
         as_method = tuple(_method_form(form, method if isinstance(method, str) else None) for form in forms)
         names = tuple(f"torch.Tensor.{alias}" for alias in short_names if alias != short)
-        yield Rule(f"torch.Tensor.{short}", as_method, choose=choose, aliases=names, source=source, **types)
+        star = texts["star"]
+        yield Rule(f"torch.Tensor.{short}", as_method, choose=choose, aliases=names, source=source, star=star, **types)
 
 
 def _named(value: Any, short: str) -> Any:

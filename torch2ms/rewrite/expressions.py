@@ -295,9 +295,12 @@ class Expressions(Positions):
         return part if part.lpar or not updated.lpar else part.with_changes(lpar=updated.lpar, rpar=updated.rpar)
 
     def leave_Tuple(self, original: cst.Tuple, updated: cst.Tuple) -> cst.BaseExpression:
-        if id(original) not in self.plan.expressions:
-            return updated
-        return self.work.planned(original, updated.with_changes(lpar=(), rpar=()))
+        if id(original) in self.plan.expressions:
+            return self.work.planned(original, updated.with_changes(lpar=(), rpar=()))
+        for element in original.elements:  # most hold no calls
+            if type(element.value) is cst.Call:
+                return arrays.numbers_handed_on(original, updated, self.work)
+        return updated
 
     def leave_List(self, original: cst.List, updated: cst.List) -> cst.BaseExpression:
         return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated

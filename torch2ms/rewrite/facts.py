@@ -36,6 +36,8 @@ FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\("
 LABELS = re.compile(
     r"(?:^|[._])(?:targets?|labels?|ys?|gt|tgt|masks?|idx|ind(?:ex|ices)|ids?|tokens?|lengths?)(?:_\w+)?$"
 )
+JOINS = frozenset(("cat", "concat", "concatenate"))
+CASTS = frozenset("to type long int float double half bool".split())
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -67,6 +69,51 @@ def _with_weights(module: ModuleInfo) -> set[str]:
             if name_called(call) == "append" and isinstance(call.func, cst.Attribute) and call.args:
                 if is_weight(module.value(call.args[0].value)):
                     found.add(dotted(call.func.value))
+    return found - {""}
+
+
+@once
+def _cast_after(module: ModuleInfo) -> set[int]:
+    """What calls join whose result gets another type at once, by id."""
+    found: set[int] = set()
+    for call in module.of_kind(cst.Call) if module.has("cat") else ():
+        inner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if name_called(call) in CASTS and isinstance(inner, cst.Call) and name_called(inner) in JOINS:
+            found |= {id(arg.value) for arg in inner.args[:1]}
+    return found
+
+
+@once
+def _of_arrays(module: ModuleInfo) -> set[str]:
+    """The places that are bound to tensors of arrays whose type is not seen, and not said."""
+    found: set[str] = set()
+    for stmt in (s for scope in module.scope.walk() for s in scope.body.walk()) if module.has("from_numpy") else ():
+        for target, value in assigned(stmt.node):
+            if _chained(value, "from_numpy") and not module.value(value).dtype and "float32" not in code(value):
+                found.add(dotted(target))
+    return found - {""}
+
+
+def _chained(node: cst.BaseExpression, name: str) -> bool:
+    """Whether this is what a function gives, or methods of that: `torch.from_numpy(x).reshape(1, -1)`."""
+    while isinstance(node, cst.Call):
+        if name_called(node) == name:
+            return True
+        node = node.func.value if isinstance(node.func, cst.Attribute) else node.func
+    return False
+
+
+@once
+def _hollow_lists(project: Project) -> set[str]:
+    """The names of lists that tensors of one dimension without elements are appended to: memories that begin empty."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        for call in module.of_kind(cst.Call) if module.has("empty(0") or module.has("tensor([])") else ():
+            if name_called(call) != "append" or len(call.args) != 1 or not isinstance(call.func, cst.Attribute):
+                continue
+            value = module.value(call.args[0].value)
+            if value.odd == EMPTY and value.rank in (1, None):
+                found.add(dotted(call.func.value).rpartition(".")[2])
     return found - {""}
 
 
@@ -174,11 +221,19 @@ class ModuleFacts(ProjectFacts):
 
     def hollow(self, node: cst.BaseExpression) -> bool:
         """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""
-        place = dotted(node)
+        place, lists = dotted(node), _hollow_lists(self.project)
+        if lists and (isinstance(node, cst.Subscript) or place.rpartition(".")[2] in lists):
+            return True  # an item of such a list, whatever it is called here
         if not place or self.module.value(node).kind not in ("tensor", "unknown"):
             return False
         stmts = (s for scope in self.module.scope.walk() for s in scope.body.walk() if place in s.defs)
         return any(isinstance(s.node, cst.Assign) and self._empty(place, s.node) for s in stmts)
+
+    def cast_after(self, node: cst.BaseExpression) -> bool:
+        return id(node) in _cast_after(self.module)
+
+    def of_array(self, node: cst.BaseExpression) -> bool:
+        return _chained(node, "from_numpy") if isinstance(node, cst.Call) else dotted(node) in _of_arrays(self.module)
 
     def _empty(self, place: str, node: cst.Assign) -> bool:
         """The assignment gives the place such a tensor, alone or as one of several."""

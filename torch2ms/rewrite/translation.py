@@ -270,6 +270,9 @@ class _Aliased(cst.CSTTransformer):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         return updated.with_changes(func=self.renamed(original.func, updated.func))
 
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        return updated.with_changes(value=self.renamed(original.value, updated.value))  # `partial(pad_sequence, ...)`
+
     def renamed(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
         if isinstance(original, cst.Name) and original.value in self.aliases and id(original) not in self.own:
             return cst.Name(self.aliases[original.value])

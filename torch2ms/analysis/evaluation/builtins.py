@@ -48,6 +48,8 @@ def builtin(name: str, given: Given) -> Value:
         return Value("list", name=f"of {first.each.kind}")
     if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
         return Value("list", deps=deps, each=Value("tuple", items=parts))
+    if name in ("max", "min") and first.kind == "numpy" and len(given.args) == 1:  # one of its numbers
+        return Value("numpy", rank=0, dtype=first.dtype)
     if name in ("sum", "max", "min"):
         one = element(first) if first.kind in ("list", "tuple") else first
         if one.kind == "tensor" or (deps and one.kind == "unknown"):

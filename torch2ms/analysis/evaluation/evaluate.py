@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from torch2ms.analysis import shapes
+from torch2ms.analysis import arrays, shapes
 from torch2ms.analysis.evaluation import activations, calls, containers, lambdas, lookup, members
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
@@ -122,6 +122,11 @@ class Evaluator:
         items = tuple(self.ev(e.value) for e in node.elements)
         starred = any(type(e) is cst.StarredElement for e in node.elements)
         kind = "tuple" if type(node) is cst.Tuple else "list"
+        for value in items:  # a loop: this is gone through for every sequence
+            if value.kind == "numpy" and kind == "tuple":
+                pairs = zip(node.elements, items, strict=True)
+                items = tuple(Value("int") if arrays.made_plain(e.value, v) else v for e, v in pairs)
+                break
         begins = items[0].starts if items else NO_DEPS
         if starred:
             parts = [

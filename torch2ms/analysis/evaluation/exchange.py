@@ -153,6 +153,7 @@ def _handed(info: FunctionInfo, parameter: str, value: Value, call: int) -> None
     before = calls.get(call)
     if before is not None and _better(value, before):
         calls[call] = value
+        info.sharper = info.sharper or before.kind == "tensor"
         info.args[parameter] = reduce(_joined, calls.values())
         return
     calls[call] = value if before is None else _joined(before, value)
@@ -161,9 +162,14 @@ def _handed(info: FunctionInfo, parameter: str, value: Value, call: int) -> None
 
 
 def _better(value: Value, before: Value) -> bool:
-    """Seen now, and guessed by its name before; or what an optimizer moves, which the caller was not given then."""
+    """Seen now, and guessed by its name before; or what an optimizer moves, which the caller was not given then.
+
+    Or a tensor of a type that hung on an attribute which nobody had bound yet.
+    """
     if before.kind != value.kind:
         return False
+    if value.kind == "tensor" and value.dtype and not before.dtype and before.rank in (None, value.rank):
+        return True
     moves = value.kind == "optimizer" and before.owns is None and not before.name and value.owns is not None
     return moves or before.likely and not value.likely
 

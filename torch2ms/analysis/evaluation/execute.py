@@ -101,6 +101,8 @@ def _annotated(stmt: Stmt, node: cst.AnnAssign, ev: Evaluator) -> None:
     elif kind := guess.ANNOTATIONS.get(qualified(node.annotation.annotation, ev.module.imports)):
         if kind in ("optimizer", "module", "tensor") and isinstance(node.target, cst.Name):
             bind(node.target, Value(kind, place=node.target.value, likely=True), ev)
+        elif kind == "int" and isinstance(node.target, cst.Name) and type(stmt.block.scope.node) is cst.ClassDef:
+            bind(node.target, Value(kind), ev)  # a field of a dataclass
 
 
 def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:

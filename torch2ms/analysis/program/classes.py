@@ -29,6 +29,7 @@ class FunctionInfo:
     given: dict[str, dict[int, Value]] = field(default_factory=dict)  # ... by parameter, and by the id of the callee
     returns: Value | None = None
     kept: dict[str, frozenset[str]] = field(default_factory=dict)  # what it puts into what it is given is varied with
+    sharper: bool = False  # more is known of what it is given than when it was run
     binds: frozenset[str] | None = None  # attributes of its object that it binds, once asked for
     differentiated: bool = False  # may run inside a function whose gradient is taken
 

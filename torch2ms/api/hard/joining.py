@@ -22,12 +22,23 @@ def joined(use: Use) -> Choice:
     ranks = {use.facts.rank(e.value) for e in elements if isinstance(e, cst.Element)}
     if name == "cat" and ranks != {1} and any(use.facts.hollow(e.value) for e in elements):
         return Choice("joined({tensors}, {dim:axis})")
+    if name == "cat" and _may_differ(use, node, types):
+        return Choice("joined({tensors}, {dim:axis})")
     if name == "stack" and types and set(types) == {"bfloat16"}:  # of which MindSpore makes no stack on CPU
         return Choice(f"ops.stack([part.astype(ms.float32) for part in {{tensors}}]{axis}).astype(ms.bfloat16)")
     if name == "stack" and not common and node is not None and use.facts.weights_among(node):
         return Choice(f"ops.stack([part.value() for part in {{tensors}}]{axis})")  # no Parameter beside a tensor
     parts = f"[part.astype(ms.{common}) for part in {{tensors}}]" if common else "{tensors}"
     return Choice(f"ops.{name}({parts}{axis})")
+
+
+def _may_differ(use: Use, node: cst.BaseExpression | None, types: list[str]) -> bool:
+    """Whether other types are to be expected where they are not seen: the result is cast, or part of it is an array."""
+    if all(types) or node is None:
+        return False
+    elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
+    arrays = [use.facts.of_array(e.value) for e, kind in zip(elements, types, strict=False) if not kind]
+    return any(types) and use.facts.cast_after(node) or any(arrays) and (any(types) or not all(arrays))
 
 
 def _types(use: Use) -> list[str]:

@@ -15,6 +15,7 @@ from torch2ms.rewrite.translation import Translation
 SHAPES = ("batch_shape", "event_shape", "expand", "_extended_shape", "_batch_shape", "_event_shape")
 DISTRIBUTIONS = frozenset({"torch.distributions.Distribution", "torch.distributions.distribution.Distribution"})
 SWITCHES = ("elementwise_affine", "bias", "track_running_stats")  # arguments that decide what a layer has
+ATTENTION = "torch.nn.MultiheadAttention"
 BATCHES = "num_batches_tracked"  # what no normalisation of MindSpore has
 _NO_LAYERS = ("Module", "Sequential", "ModuleList", "ModuleDict")  # their arguments stay what they are
 
@@ -43,6 +44,8 @@ def own_base(rule: Rule, cls: ClassInfo, work: Translation) -> str:
     """The written out class that a class of the project is derived from, where that is not MindSpore's."""
     if rule.base or not rule.hidden[:1].isupper():
         return rule.base
+    if rule.name == ATTENTION:  # MindSpore's own takes no call with other arguments than its
+        return rule.hidden
     init = cls.methods.get("__init__")
     if init is None:
         return rule.hidden if _handed_on(cls, work) else ""

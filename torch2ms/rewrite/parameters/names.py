@@ -191,15 +191,22 @@ def _alike(one: Value, other: Value, work: Translation) -> bool:
 def _heads(value: Value, work: Translation) -> set[str] | None:
     """How the names of a cell's parameters may begin; None if that is not known."""
     cls = class_of(value, work.module, work.project)
-    if cls is not None and cls.kind == "module":
-        return set(cls.attrs) | (NUMBERS if numbered(cls) else set())
-    if value.name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
+    if cls is None or cls.kind != "module":
+        return _heads_of(value.name)
+    own = {name for each in cls.lineage() for name in each.attrs} | (NUMBERS if numbered(cls) else set())
+    base = _heads_of(cls.torch_base) if cls.torch_base not in ("", "torch.nn.Module") else set()
+    return own | base if base is not None else None  # `class Scaled(nn.Linear)` has its `weight` as well
+
+
+def _heads_of(name: str) -> set[str] | None:
+    """The same of a layer of torch's."""
+    if name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
         return NUMBERS  # whatever it holds: the first with parameters is among them
-    if value.name == "torch.nn.ModuleDict" or value.name in LAYERS_OF:
+    if name == "torch.nn.ModuleDict" or name in LAYERS_OF:
         return None
-    if value.name.rpartition(".")[2] in (*RECURRENT, "RNNCell", "LSTMCell", "GRUCell"):
+    if name.rpartition(".")[2] in (*RECURRENT, "RNNCell", "LSTMCell", "GRUCell"):
         return {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
-    return set(LEAVES) if value.name.startswith("torch.nn.") else None
+    return set(LEAVES) if name.startswith("torch.nn.") else None
 
 
 __all__ = ["told_apart"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.arrays import made_plain
 from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code
@@ -79,6 +80,18 @@ def compared(original: cst.Comparison, updated: cst.Comparison, work: Translatio
     work.tell("T2M613", f"{code(only.comparator)} beside a tensor", f"{why}: == is False beside NumPy's")
     made = cst.parse_expression(text)
     return updated.with_changes(comparisons=[new.with_changes(comparator=made)])
+
+
+def numbers_handed_on(original: cst.Tuple, updated: cst.Tuple, work: Translation) -> cst.Tuple:
+    """The numbers of NumPy's in a tuple that are to be Python's."""
+    made = list(updated.elements)
+    for place, element in enumerate(original.elements) if work.module.has("numpy") else ():
+        if type(element.value) is cst.Call and made_plain(element.value, work.module.value(element.value)):
+            work.tell(
+                "T2M613", f"{code(element.value)} in a tuple", "an integer: MindSpore takes no NumPy number as size"
+            )
+            made[place] = made[place].with_changes(value=cst.parse_expression(f"int({code(made[place].value)})"))
+    return updated.with_changes(elements=made) if made != list(updated.elements) else updated
 
 
 def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:

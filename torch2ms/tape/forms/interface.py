@@ -26,7 +26,10 @@ from torch2ms.tape.model import Event, Owner
 MOVED = re.compile("to|cuda|cpu|float|type|contiguous|clone")
 PLAIN = {"int", "float", "str", "bool", "none"}
 OF_TENSORS = {"shape", "dtype", "device", "data", "grad", "grad_fn", "requires_grad", "T", "mT", "ndim", "real", "imag"}
-UNREADABLE = (cst.Try, cst.TryStar, cst.With, cst.Match)
+UNREADABLE = (
+    cst.Try, cst.TryStar, cst.With, cst.Match, cst.Set, cst.SetComp, cst.NamedExpr, cst.Del, cst.Nonlocal, cst.Import,
+    cst.ImportFrom, cst.ClassDef, cst.Imaginary,
+)  # fmt: skip
 NOT_RETURNED = {
     "object",
     "function",
@@ -255,7 +258,7 @@ def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bo
     makers = [s.node for s in loop.walk() if name in s.defs]
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
     made: tuple[type[cst.CSTNode], ...] = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
-    made = (*made, cst.For) if kinds <= {"object", "function", "unknown"} else made
+    made = (*made, cst.For) if kinds <= {"object", "function", "unknown", "module"} else made
     only = all(id(n) in called or _callable(writer.module.value(n), writer) for n in named)
     return bool(named) and only and all(isinstance(node, made) for node in makers)
 
@@ -270,9 +273,23 @@ def _callable(value: Value, writer: Writer) -> bool:
 def _unreadable(cell: Value, writer: Writer) -> bool:
     """MindSpore reads the source of a cell that a gradient function is given, and fails at what it does not know."""
     cls = class_of(cell, writer.module, writer.project) if writer.project is not None else None
-    forward = cls.method("forward") if cls is not None else None
-    stmts = list(forward.scope.body.walk()) if forward is not None else []
-    return any(isinstance(s.node, UNREADABLE) or any(type(n) is cst.NamedExpr for n in s.nodes) for s in stmts)
+    if (
+        cls is None and not cell.name and writer.project is not None
+    ):  # one of several: `for name, loss in losses.items()`
+        classes = [c for m in writer.project.modules.values() for c in m.classes.values() if c.kind == "module"]
+    else:
+        classes = [cls] if cls is not None else []
+    forwards = [forward for c in classes if (forward := c.method("forward")) is not None]
+    return any(unread(n) for forward in forwards for s in forward.scope.body.walk() for n in (s.node, *s.nodes))
+
+
+def unread(node: cst.CSTNode) -> bool:
+    """What MindSpore's own parser does not know."""
+    if isinstance(node, (cst.For, cst.While)):
+        return node.orelse is not None
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.DictComp)):
+        return node.for_in.inner_for_in is not None
+    return isinstance(node, UNREADABLE)
 
 
 def leaves_first(call: Call, params: list[str]) -> list[str]:

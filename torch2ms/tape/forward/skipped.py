@@ -37,7 +37,7 @@ from torch2ms.tape.forward.tables import in_turn
 from torch2ms.tape.forward.unnamed import goes_through_itself, unnamed
 from torch2ms.tape.forward.unsteady import changes
 from torch2ms.tape.forward.watched import spelled
-from torch2ms.tape.ledger.beyond import PARAMETERS, handed, weighted_parts, weights
+from torch2ms.tape.ledger.beyond import PARAMETERS, handed, of_base, weighted_parts, weights
 
 JUMPS = (cst.Break, cst.Continue, cst.Return)
 DEEP = 3  # methods that call methods
@@ -189,7 +189,7 @@ class _Forward:
         self.spelled = spelled  # what names the network where the gradient is taken
         self.watched = ""  # ... or, of a network in it, what the layers belong to that are to be watched
         self.taken: tuple[Stmt, Block | None] | None = None
-        self.parts = weighted_parts(cls, project) | weights(cls) | handed(cls)
+        self.parts = weighted_parts(cls, project) | weights(cls) | of_base(cls, project) | handed(cls)
         self.choosing = project.says(NAMING)
 
     def prefix(self, info: FunctionInfo) -> str:
@@ -239,7 +239,9 @@ class _Forward:
                 yield Skipped(f"{place}.{name}", item, code=self.naming(name), ever=True)
 
     def naming(self, name: str) -> str:
-        """What names a part of the network where the gradient is taken."""
+        """What names a part of the network where the gradient is taken; "" for a weight, which no call tells of."""
+        if name in self.parts and self.parts[name].name in PARAMETERS:
+            return ""
         return self.watched or (self.spelled and name and f"{self.spelled}.{name}") or self.spelled
 
     def cuts(self, stmt: Stmt, info: FunctionInfo, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
@@ -411,6 +413,8 @@ class _Forward:
                 for stmt in scope.body.walk():
                     if isinstance(stmt.node, cst.Expr) and (begins or BEGINNING.match(code(stmt.node))):
                         continue  # `nn.init.zeros_(self.extra.weight)`
+                    if isinstance(stmt.node, cst.Expr) and code(stmt.node).startswith("print("):
+                        continue  # no loss comes of it
                     uses = (u.split(".")[1:] for u in stmt.uses | stmt.muts if not others or not u.startswith("self."))
                     if any(attr in names for names in uses) or others and _deeper(stmt, attr):
                         return True

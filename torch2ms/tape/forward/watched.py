@@ -17,13 +17,15 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import within
 from torch2ms.tape.forward.region import Region
+from torch2ms.tape.ledger.beyond import weighted_parts
 
 # weights that are used where no layer is called, and graphs of other kinds
 APART = frozenset("weight bias parameters named_parameters state_dict in_proj_weight out_proj".split())
+OWNED = frozenset(("weight", "bias"))
 GRAPHS = frozenset("grad backward jacobian hessian jvp vjp hvp checkpoint functional_call".split())
 OWN = re.compile(r"self\.(\w+)\s*(?::[^=\n]+)?=\s*(?:torch\.)?(?:nn\.)?Parameter\(|register_parameter\(\s*[\"'](\w+)")
-# layers that share weights, and lists of weights, whose items no layer tells of
-TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b|\bParameter(List|Dict)\(")
+# layers that share weights, lists of weights, whose items no layer tells of, and what runs parts without calling them
+TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b|\bParameter(List|Dict)\(|class \w+\([^)\n]*MultiheadAttention")
 
 
 def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
@@ -59,15 +61,30 @@ def unwatched(region: Region, module: ModuleInfo, project: Project) -> bool:
     if special or event.branches or event.beside or region.cut or project.says(TIED):
         return True
     own = {name for m in project.modules.values() for found in OWN.findall(m.source) for name in found if name}
-    if any(place.rpartition(".")[2] in own for place in region.idle):  # a parameter returns nothing
+    if any(place.rpartition(".")[2] in own | OWNED for place in region.idle):  # a parameter returns nothing
         return True
-    for stmt, _ in reached([*region.all, event.stmt], module, project):
+    for stmt, home in reached([*region.all, event.stmt], module, project):
         if any(name_called(c) in GRAPHS and c is not event.node for c in stmt.calls):
             return True
         if isinstance(stmt.node, cst.For) and "requires_grad" in code(stmt.node.body):
             continue
         for node in (n for n in stmt.nodes if type(n) is cst.Attribute):
             name = node.attr.value
-            if name in APART or name in own and dotted(node.value) != "self":
+            # what a layer has itself is used where it is called
+            if name in APART - OWNED or name in own | OWNED and dotted(node.value) != "self":
+                return True
+            if name in own | OWNED and _asked_alone(stmt, home, project):
                 return True
     return False
+
+
+def _asked_alone(stmt: Stmt, module: ModuleInfo, project: Project) -> bool:
+    """It stands in a method that others call where the layer itself may not run: `penalty = net.head.norm()`."""
+    scope = stmt.block.scope
+    while scope.parent is not None and scope.cls is not scope.parent:
+        scope = scope.parent
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if cls is None or scope.name in ("forward", "__init__") or weighted_parts(cls, project):
+        return False  # of a network whose layers run there, these tell
+    asked = re.compile(rf"(?<!\bself)(?<!\bsuper\(\))\.{scope.name}\(")
+    return any(asked.search(m.source) for m in project.modules.values())

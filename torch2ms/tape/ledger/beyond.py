@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import PART, PICKED, Value, overlaps
 from torch2ms.tape.ledger.owners import concerns, relation
@@ -18,6 +19,8 @@ WEIGHTED = re.compile(
     r"Linear|Conv|Norm|Embedding|RNN|LSTM|GRU|Transformer|Attention|PReLU|Sequential|Module(List|Dict)"
 )
 PARAMETERS = ("parameter", "parameter list", "torch.nn.ParameterDict")
+BASE = re.compile(r"torch\.nn\.(?:Linear|Bilinear|Conv\w+|Embedding)")
+UNBIASED = re.compile(r"\bbias\s*=\s*(?!True)")
 FROZEN = re.compile(r"requires_grad *= *False")
 BIASED = re.compile(r"Linear|Conv\w*$|[hc]Norm")  # layers with a bias, unless they are told to have none
 
@@ -34,6 +37,21 @@ def weights(cls: ClassInfo) -> dict[str, Value]:
     made = [s for c in cls.lineage() if held for m in c.methods.values() for s in m.scope.body.walk() if not s.blocks]
     frozen = {d for s in made if any(d[5:] in held for d in s.defs) and FROZEN.search(code(s.node)) for d in s.defs}
     return {name: v for name, v in held.items() if f"self.{name}" not in frozen}
+
+
+def of_base(cls: ClassInfo, project: Project) -> dict[str, Value]:
+    """The weight and the bias that a class has from the layer of torch's it is derived from, where its own forward
+    computes with them itself: `return F.linear(x, self.weight)` leaves the bias out."""
+    forward = cls.method("forward")
+    if forward is None or not BASE.fullmatch(cls.torch_base):
+        return {}
+    methods = [m for each in cls.lineage() for m in each.methods.values()]
+    calls = [(c, m.name) for m in methods for s in m.scope.body.walk() for c in s.calls]
+    if any(name_called(c) in ("super", "forward") and name != "__init__" for c, name in calls):
+        return {}
+    starred = any(a.star for c, name in calls if name == "__init__" and name_called(c) == name for a in c.args)
+    biased = cls.torch_base != "torch.nn.Embedding" and not starred and not project.says(UNBIASED)
+    return {name: Value("param", PARAMETERS[0], place=f"self.{name}") for name in ("weight", "bias")[: 1 + biased]}
 
 
 def handed(cls: ClassInfo) -> dict[str, Value]:
@@ -55,7 +73,9 @@ def weighted(value: Value, module: ModuleInfo, project: Project) -> bool:
     if value.kind != "module" or value.likely:
         return False
     cls = class_of(value, module, project)
-    return cls.weighted if cls is not None else bool(WEIGHTED.search(value.name))
+    if cls is not None and cls.weighted:
+        return True
+    return bool(WEIGHTED.search(value.name if cls is None else cls.torch_base))  # `class Scaled(nn.Linear)` as well
 
 
 def read_beyond(event: Event, owners: list[Owner], events: list[Event], module: ModuleInfo, project: Project) -> str:
