@@ -20,7 +20,8 @@ PROGRAMS = {
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
     X + "result = x.abs_()": ["result", "x"],
     X + "from functools import partial\ny, i, low = x * 2, torch.tensor([[1], [0]]), -0.5\n"
-    "add = partial(torch.add, other=y)\npick, cut = partial(torch.gather, dim=1, index=i), partial(torch.nn.functional.hardtanh, min_val=low)\n"
+    "add, pick = partial(torch.add, other=y), partial(torch.gather, dim=1, index=i)\n"
+    "cut = partial(torch.nn.functional.hardtanh, min_val=low)\n"
     "y = x * 0\nlow = 9.0\na, b, c = add(x), pick(x), list(map(cut, [x, y]))": ["a", "b", "c"],
     "q = torch.tensor([3, -4, 5], dtype=torch.int32)\nresult = torch.div(q, 2, rounding_mode='floor')": ["result"],
     "m = torch.nn.LeakyReLU(0.3)\na, b = type(m) == torch.nn.LeakyReLU, isinstance(m, torch.nn.LeakyReLU)\n"
