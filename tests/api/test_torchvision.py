@@ -203,3 +203,51 @@ moved = [bool((p != b).any()) for p, b in zip(model.parameters(), before)]
     assert "ms.value_and_grad(forward_fn, None, optimizer.parameters" in result.text
     (tmp_path / "train.py").write_text(result.text)  # optimizers are compiled from their source
     assert sum(runpy.run_path(str(tmp_path / "train.py"))["moved"]) > 40
+
+
+BLOCKS = [
+    ("ops.MLP(5, [3, 2], norm_layer=nn.LayerNorm, activation_layer=nn.GELU, bias=False)", (1, 4, 5, 2), 0.0245),
+    ("ops.SqueezeExcitation(4, 2, nn.SiLU)", (1, 4, 5, 5), -0.9684),
+    ("ops.Conv2dNormActivation(4, 3, stride=2, dilation=2, activation_layer=nn.Hardswish)", (1, 3, 3, 3), -0.0727),
+    ("ops.Conv2dNormActivation(4, 2, 1, norm_layer=None, groups=2, activation_layer=None)", (1, 2, 5, 5), -0.1887),
+]  # all parameters are 0.1, and statistics those of the batch
+
+
+def test_blocks() -> None:
+    made = "\n".join(f"nets.append({text})" for text, _, _ in BLOCKS)
+    text = f"""import torch
+from torch import nn
+from torchvision import ops
+
+nets = []
+{made}
+for net in nets:
+    for p in net.parameters():
+        nn.init.constant_(p, 0.1)
+results = [net(torch.arange(100.0).reshape(1, 4, 5, 5) / 50) for net in nets]
+"""
+    result = convert_source(text)
+    assert not [f for f in result.findings if f.tier is Tier.REFUSED], result.findings
+    scope: dict[str, Any] = {}
+    exec(result.text, scope)
+    assert [r.shape for r in scope["results"]] == [shape for _, shape, _ in BLOCKS]
+    assert [digest(r) for r in scope["results"]] == pytest.approx([total for _, _, total in BLOCKS], abs=5e-4)
+
+
+def test_a_block_in_a_network() -> None:
+    """Networks with such a block look at their mode; a class that is derived from one gives it torch's arguments."""
+    text = """from torch import nn
+from torchvision.ops import {name}
+
+class Net({base}):
+    def __init__(self):
+        super().__init__({given})
+        {line}
+
+net = Net()
+"""
+    block = "Conv2dNormActivation"
+    held = text.format(name=block, base="nn.Module", given="", line=f"self.c = {block}(3, 4)")
+    assert "net.set_train()" in convert_source(held).text
+    derived = convert_source(text.format(name="MLP", base="MLP", given="4, [3, 2]", line="pass"))
+    assert "T2M608" in [f.code for f in derived.findings if f.tier is Tier.REFUSED]
