@@ -159,7 +159,7 @@ def test_networks(made: str, count: int, total: float) -> None:
 
 def test_weights_of_pytorch() -> None:
     result = convert_source("from torchvision import models\n\nnet = models.resnet18(pretrained=True)\n")
-    assert [f.code for f in result.findings if f.tier is Tier.REFUSED] == ["T2M605"]
+    assert [f.code for f in result.findings if f.tier is Tier.REFUSED] == ["T2M603"]
 
 
 def test_grids_of_images(tmp_path: Path) -> None:
