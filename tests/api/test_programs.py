@@ -41,6 +41,10 @@ PROGRAMS = {
     "def seen(found, new):\n    return torch.cat([found, new])\n"
     "a = joined(memories(2), torch.ones(2, 3))[1]\nb = seen(memories(1)[0], a)": ["a", "b"],
     X + "result = x.abs_()": ["result", "x"],
+    X + "from functools import partial\ny, i, low = x * 2, torch.tensor([[1], [0]]), -0.5\n"
+    "add, pick = partial(torch.add, other=y), partial(torch.gather, dim=1, index=i)\n"
+    "cut = partial(torch.nn.functional.hardtanh, min_val=low)\n"
+    "y = x * 0\nlow = 9.0\na, b, c = add(x), pick(x), list(map(cut, [x, y]))": ["a", "b", "c"],
     "q = torch.tensor([3, -4, 5], dtype=torch.int32)\nresult = torch.div(q, 2, rounding_mode='floor')": ["result"],
     "m = torch.nn.LeakyReLU(0.3)\na, b = type(m) == torch.nn.LeakyReLU, isinstance(m, torch.nn.LeakyReLU)\n"
     "c, d = type(m) in (torch.nn.ReLU, torch.nn.ReLU6), {torch.nn.LeakyReLU: 2}[type(m)]": list("abcd"),

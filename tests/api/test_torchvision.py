@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from torch2ms import convert_source
 from torch2ms.findings import Tier
@@ -123,3 +126,128 @@ of_kinds = batched_nms(boxes, scores, torch.tensor([0, 0, 0, 1]), iou_threshold=
     exec(convert_source(text).text, scope)
     assert scope["kept"].asnumpy().tolist() == [1, 2]
     assert scope["of_kinds"].asnumpy().tolist() == [1, 3, 2]
+
+
+NETWORKS = [
+    ("resnet18(num_classes=7)", 11180103, 0.524035),
+    ("resnext50_32x4d(num_classes=3)", 22986051, -0.0503226),
+    ("mobilenet_v2(num_classes=6, width_mult=0.5)", 695366, -0.929526),
+    ("squeezenet1_0(num_classes=4)", 737476, 1.09895),
+    ("squeezenet1_1()", 1235496, -0.621093),
+    ("alexnet(num_classes=5)", 57024325, -5.26091),
+    ("vgg11_bn(pretrained=False, num_classes=2)", 128780034, 1.35738),
+]  # the network, how many numbers its parameters have, and what comes out where they are waves
+
+
+@pytest.mark.parametrize(("made", "count", "total"), NETWORKS, ids=[made for made, _, _ in NETWORKS])
+def test_networks(made: str, count: int, total: float) -> None:
+    import mindspore as ms
+
+    result = convert_source(f"from torchvision import models\n\nnet = models.{made}\nnet.eval()\n")
+    assert not [f for f in result.findings if f.tier is Tier.REFUSED], result.findings
+    scope: dict[str, Any] = {}
+    exec(result.text, scope)
+    parameters = scope["net"].trainable_params()
+    for k, p in enumerate(parameters):
+        wave = np.cos(np.arange(p.size) * 1.7 + k)
+        values = wave / np.sqrt(p.size // p.shape[0]) if p.ndim > 1 else 0.9 + 0.1 * wave
+        p.set_data(ms.Tensor(values.reshape(p.shape).astype(np.float32)))
+    image = np.sin(np.arange(2 * 3 * 64 * 64) * 0.3).reshape(2, 3, 64, 64).astype(np.float32)
+    assert sum(p.size for p in parameters) == count
+    assert digest(scope["net"](ms.Tensor(image))) == pytest.approx(total, rel=1e-3, abs=1e-3)
+
+
+def test_weights_of_pytorch() -> None:
+    result = convert_source("from torchvision import models\n\nnet = models.resnet18(pretrained=True)\n")
+    assert [f.code for f in result.findings if f.tier is Tier.REFUSED] == ["T2M603"]
+
+
+def test_grids_of_images(tmp_path: Path) -> None:
+    text = f"""import torch
+from torchvision.utils import make_grid, save_image
+
+images = torch.arange(240.0).reshape(5, 3, 4, 4) / 240
+first = make_grid(images, 2, normalize=True, pad_value=0.5)
+second = make_grid(torch.arange(80.0).reshape(5, 1, 4, 4), normalize=True, scale_each=True, value_range=(3, 50))
+third = make_grid([images[0], images[1]], nrow=1, padding=0)
+save_image(images, {str(tmp_path / "grid.png")!r}, nrow=3)
+"""
+    scope: dict[str, Any] = {}
+    exec(convert_source(text).text, scope)
+    assert [scope[name].shape for name in ("first", "second", "third")] == [(3, 20, 14), (3, 8, 32), (3, 8, 4)]
+    assert digest(scope["first"]) == pytest.approx(0.3727, abs=2e-3)
+    assert digest(scope["second"]) == pytest.approx(-16.7695, abs=2e-3)
+    assert digest(scope["third"]) == pytest.approx(0.6739, abs=2e-3)
+    assert digest(np.array(Image.open(tmp_path / "grid.png"))) == pytest.approx(-68.5868, abs=2e-3)
+
+
+def test_trained_anew(tmp_path: Path) -> None:
+    """A network with another last layer: its call depends on its parameters, though no class of it is seen."""
+    text = """import torch
+from torch import nn
+from torchvision import models
+
+model = models.squeezenet1_1()
+model.classifier[1] = nn.Conv2d(512, 3, kernel_size=1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+before = [p.detach().clone() for p in model.parameters()]
+outputs = model(torch.ones(2, 3, 32, 32) * torch.arange(2.0).reshape(2, 1, 1, 1))
+loss = nn.CrossEntropyLoss()(outputs, torch.tensor([0, 2]))
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+moved = [bool((p != b).any()) for p, b in zip(model.parameters(), before)]
+"""
+    result = convert_source(text)
+    assert not [f for f in result.findings if f.tier is Tier.REFUSED], result.findings
+    assert "ms.value_and_grad(forward_fn, None, optimizer.parameters" in result.text
+    (tmp_path / "train.py").write_text(result.text)  # optimizers are compiled from their source
+    assert sum(runpy.run_path(str(tmp_path / "train.py"))["moved"]) > 40
+
+
+BLOCKS = [
+    ("ops.MLP(5, [3, 2], norm_layer=nn.LayerNorm, activation_layer=nn.GELU, bias=False)", (1, 4, 5, 2), 0.0245),
+    ("ops.SqueezeExcitation(4, 2, nn.SiLU)", (1, 4, 5, 5), -0.9684),
+    ("ops.Conv2dNormActivation(4, 3, stride=2, dilation=2, activation_layer=nn.Hardswish)", (1, 3, 3, 3), -0.0727),
+    ("ops.Conv2dNormActivation(4, 2, 1, norm_layer=None, groups=2, activation_layer=None)", (1, 2, 5, 5), -0.1887),
+]  # all parameters are 0.1, and statistics those of the batch
+
+
+def test_blocks() -> None:
+    made = "\n".join(f"nets.append({text})" for text, _, _ in BLOCKS)
+    text = f"""import torch
+from torch import nn
+from torchvision import ops
+
+nets = []
+{made}
+for net in nets:
+    for p in net.parameters():
+        nn.init.constant_(p, 0.1)
+results = [net(torch.arange(100.0).reshape(1, 4, 5, 5) / 50) for net in nets]
+"""
+    result = convert_source(text)
+    assert not [f for f in result.findings if f.tier is Tier.REFUSED], result.findings
+    scope: dict[str, Any] = {}
+    exec(result.text, scope)
+    assert [r.shape for r in scope["results"]] == [shape for _, shape, _ in BLOCKS]
+    assert [digest(r) for r in scope["results"]] == pytest.approx([total for _, _, total in BLOCKS], abs=5e-4)
+
+
+def test_a_block_in_a_network() -> None:
+    """Networks with such a block look at their mode; a class that is derived from one gives it torch's arguments."""
+    text = """from torch import nn
+from torchvision.ops import {name}
+
+class Net({base}):
+    def __init__(self):
+        super().__init__({given})
+        {line}
+
+net = Net()
+"""
+    block = "Conv2dNormActivation"
+    held = text.format(name=block, base="nn.Module", given="", line=f"self.c = {block}(3, 4)")
+    assert "net.set_train()" in convert_source(held).text
+    derived = convert_source(text.format(name="MLP", base="MLP", given="4, [3, 2]", line="pass"))
+    assert "T2M608" in [f.code for f in derived.findings if f.tier is Tier.REFUSED]

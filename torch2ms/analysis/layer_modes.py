@@ -280,7 +280,7 @@ def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Pr
         return True
     if value.kind == "api":
         last = value.name.rpartition(".")[2]
-        return value.name.startswith("torchvision.models") or _of_torch(value) and last.startswith(SENSITIVE)
+        return last.startswith(SENSITIVE) if _of_torch(value) else _of_torchvision(value)
     if value.kind == "class" and value.name:
         found = [project.find(one.name, module) for one in choices(value)]
         return any(isinstance(one, ClassInfo) and _class_sensitive(one, project, seen) for one in found)
@@ -291,6 +291,8 @@ def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Pr
         return any(held) if value.parts else given and any(map(_mentions, project.modules.values()))
     if _of_torch(value):
         return value.name.rpartition(".")[2].startswith(SENSITIVE)
+    if _of_torchvision(value):
+        return True
     found_class = project.find(value.name, module) if value.name else None
     return _class_sensitive(found_class, project, seen) if isinstance(found_class, ClassInfo) else given
 
@@ -311,6 +313,15 @@ def _takes_sensitive(call: cst.Call, module: ModuleInfo, project: Project) -> bo
 def _of_torch(value: Value) -> bool:
     """A layer of torch, or its class."""
     return value.name.startswith("torch.nn.")
+
+
+def _of_torchvision(value: Value) -> bool:
+    """A network of torchvision, or a layer of it that holds others."""
+    name = value.name
+    return name[:12] == "torchvision." and (name[12:18] == "models" or name.endswith(_HOLDING))
+
+
+_HOLDING = ("ConvNormActivation", "Conv2dNormActivation", "MLP", "SqueezeExcitation", "StochasticDepth")
 
 
 @once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -42,28 +43,44 @@ def as_called(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome | N
     return replace(made, node=parenthesised(made.node)) if made is not None and made.node is not None else None
 
 
-def of_partial(rule: Rule, original: cst.Call, facts: Facts) -> Outcome | None:
-    """`partial(torch.clamp, min=0)` as `lambda input: ops.clamp(input, min=0)`; numbers and words stay the same."""
+def of_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome | None:
+    """`partial(torch.clamp, min=low)` as `lambda input, *, low=low: ops.clamp(input, low)`: what a name is by then
+    stays; numbers and words stay the same anyway."""
     given = {arg.keyword.value: arg for arg in original.args[1:] if arg.keyword is not None and not arg.star}
-    settled = all(isinstance(literal(arg.value), (int, float, str, tuple, type(None))) for arg in given.values())
+    settled = all(type(arg.value) is cst.Name or _constant(arg.value) for arg in given.values())
     if rule.name.rpartition(".")[2][:1].isupper() or len(given) != len(original.args) - 1 or not given or not settled:
         return None
     form = next((f for f in rule.forms if given.keys() <= f.signature.by_name.keys()), None)
     if form is None or any(p.variadic for p in form.signature.params):
         return None
     later = [p.name for p in form.signature.params if p.default is None and p.name not in given]
-    args = [*(cst.Arg(cst.Name(name)) for name in later), *given.values()]
-    call = original.with_changes(func=original.args[0].value, args=args)
-    outcome = function_of(later, apply_call(rule, call, call, facts))
+    written = [arg for arg in updated.args[1:] if not _constant(arg.value)]
+    kept = [arg.value.value for arg in written if type(arg.value) is cst.Name]
+    if len(kept) != len(written) or len({*kept, *later}) != len(kept) + len(later):
+        return None
+    heads = [cst.Arg(cst.Name(name)) for name in later]
+    call = original.with_changes(func=original.args[0].value, args=[*heads, *given.values()])
+    outcome = function_of(
+        later, apply_call(rule, call, call.with_changes(args=[*heads, *updated.args[1:]]), facts), kept
+    )
     if outcome is None:
         return None
     told = Finding(ASSUMED, Tier.ASSUMED, f"partial of {rule.name}", f"its callers give {', '.join(later)} alone")
     return replace(outcome, findings=(*outcome.findings, told))
 
 
-def function_of(names: list[str], outcome: Outcome) -> Outcome | None:
-    """The translated call as a function of those names; None where it was refused, or takes nothing."""
+def _constant(node: cst.BaseExpression) -> bool:
+    return type(node) is not cst.Name and isinstance(literal(node), (int, float, str, tuple)) or code(node) in _WORDS
+
+
+_WORDS = ("None", "True", "False")
+
+
+def function_of(names: list[str], outcome: Outcome, kept: Sequence[str] = ()) -> Outcome | None:
+    """The translated call as a function of those names, beside those that it keeps; None where it was refused, or
+    takes nothing."""
     if outcome.node is None or not names:
         return None
     body = code(outcome.node.with_changes(lpar=(), rpar=()))
-    return replace(outcome, node=cst.parse_expression(f"lambda {', '.join(names)}: {body}"), returns="function")
+    heads = [*names, *(["*"] if kept else []), *(f"{name}={name}" for name in kept)]
+    return replace(outcome, node=cst.parse_expression(f"lambda {', '.join(heads)}: {body}"), returns="function")

@@ -240,7 +240,7 @@ def _partial_args(target: cst.BaseExpression, rest: Iterable[cst.Arg]) -> list[c
 def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
     """Translate `partial(nn.LayerNorm, eps=1e-6)`: the first argument is the rule's name."""
     outcome = _partial(rule, original, updated, facts)
-    return outcome if outcome.node is not None else of_partial(rule, original, facts) or outcome
+    return outcome if outcome.node is not None else of_partial(rule, original, updated, facts) or outcome
 
 
 def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:

@@ -261,7 +261,7 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
         one = spread(given.first, deps) if given.first.name == torchapi.PACKED else Value("tensor", deps=deps)
         state = Value("tuple" if last == "LSTM" else "tensor", deps=deps)
         return Value("tuple", items=(one, state), deps=deps)
-    unknown = target.name and not target.name.startswith("torch.nn.")
+    unknown = target.name and not target.name.startswith("torch.nn.") and not vision.gives_tensors(target.name)
     return Value("unknown" if unknown else "tensor", deps=deps, likely=True)
 
 

@@ -25,8 +25,16 @@ def called(name: str, given: Given) -> Value | None:
     return Value("tensor", deps=given.deps) if made or given.first.kind == "tensor" else None
 
 
+def gives_tensors(name: str) -> bool:
+    """Whether a network of torchvision gives one tensor; those with further heads give them beside it in training."""
+    owner, _, last = name.rpartition(".")
+    return owner == "torchvision.models" and last not in ("googlenet", "inception_v3")
+
+
 def transformed_image(name: str, given: Given) -> Value | None:
     """What a transform of torchvision, which has this name, makes of the image that it is given."""
+    if name.startswith(("torchvision.models.", "torchvision.ops.")):  # a network or a layer
+        return None
     last = name.rpartition(".")[2]
     made = last == COMPOSED or last in MAKE_TENSORS or given.first.kind == "tensor"
     return Value("tensor", deps=given.deps) if made else None

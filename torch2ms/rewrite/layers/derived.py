@@ -32,8 +32,10 @@ def written_out(node: cst.BaseExpression, cls: ClassInfo, work: Translation) -> 
     """The base of a class where MindSpore has functions only, or a class with other arguments."""
     value = work.module.value(node)
     rule = work.rules.find(value.name) if value.kind == "api" else None
-    base = _with_its_arguments(rule, cls, work) or own_base(rule, cls, work) if rule is not None else ""
-    if rule is None or not base:
+    if rule is None or rule.name.startswith("torchvision."):  # the arguments of its call stay torch's
+        return None
+    base = _with_its_arguments(rule, cls, work) or own_base(rule, cls, work)
+    if not base:
         return None
     work.notes.needs.add(base)
     work.tell("T2M601", rule.name, f"{base}: a class with torch's arguments, written out")
