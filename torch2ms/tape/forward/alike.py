@@ -1,24 +1,26 @@
-"""Names that share what they hold with others: `old = replace(stats, step=1)`, `kept = dict(state)`.
+"""Names that share what they hold with others: `old = replace(stats)`, `kept = dict(state)`, `slot = pool.next()`.
 
 A tensor that is changed in place under the one name is another under the other, too: their statements keep their order.
 """
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
+from torch2ms.analysis.handed_out import hands_out
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.shown import target_places
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted, name_called, qualified
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import UNKNOWN, overlaps
+from torch2ms.tape.forward.captured import captured
 
 SHALLOW = ("copy.copy", "dataclasses.replace", "dict", "collections.OrderedDict")
 METHODS = ("copy", "_replace")
-SHARING = re.compile(r"\b(?:copy|replace|_replace)\(|\b(?:dict|OrderedDict)\(\w+\)")
+ELSEWHERE = ("api", "lossfn", "module", "builtin", "class", "dataset", "loader")
+TENSORS = ("tensor", "param", "numpy")
 HOLDERS = ("object", "dict", "list", "tuple", "unknown")
 
 
@@ -36,8 +38,32 @@ class Alike:
         if id(scope) not in self.known:
             made = (s.node for s in scope.body.walk() if type(s.node) is cst.Assign)
             pairs = ((dotted(n.targets[0].target), _shares(n.value, self.module)) for n in made if len(n.targets) == 1)
-            self.known[id(scope)] = [(name, place) for name, place in pairs if name and place and name != place]
+            known = [(name, place) for name, place in pairs if name and place and name != place]
+            self.known[id(scope)] = known + self.handed_out(scope)
         return self.known[id(scope)]
+
+    def handed_out(self, scope: Scope) -> Pairs:
+        """Names that are changed in place, and what gave them their tensors: `key = memory.newest()`, `key += h`."""
+        stmts = list(scope.body.walk())
+        changed = {name for s in stmts for name in s.muts if "." not in name}
+        found: Pairs = []
+        for node in (s.node for s in stmts if not changed.isdisjoint(s.defs)):
+            if type(node) is cst.Assign and type(node.value) is cst.Call and len(node.targets) == 1:
+                names = {e for e in target_places(node.targets[0].target) if e in changed}
+                found += [(n, place) for place in self.owners(node.value) for n in names if n != place] if names else []
+        return found
+
+    def owners(self, call: cst.Call) -> set[str]:
+        """The object whose method, or what a function was given that, gives what it keeps."""
+        func, method = self.module.value(call.func), type(call.func) is cst.Attribute
+        owner = self.module.value(call.func.value) if method else UNKNOWN  # type: ignore[attr-defined]
+        if func.kind in ELSEWHERE or owner.kind in TENSORS or self.module.value(call).deps:
+            return set()
+        named = captured(self.module).by_name.get(name_called(call), ())
+        if not any(hands_out(inner) for inner in named):
+            return set()
+        given = [call.func.value] if method else [arg.value for arg in call.args]  # type: ignore[attr-defined]
+        return {dotted(node) for node in given} - {""}
 
 
 @once
