@@ -12,7 +12,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.shown import target_places
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.values import UNKNOWN, overlaps
 from torch2ms.tape.forward.captured import captured
@@ -36,21 +36,22 @@ class Alike:
 
     def of(self, scope: Scope) -> Pairs:
         if id(scope) not in self.known:
-            made = (s.node for s in scope.body.walk() if type(s.node) is cst.Assign)
-            pairs = ((dotted(n.targets[0].target), _shares(n.value, self.module)) for n in made if len(n.targets) == 1)
+            stmts = list(scope.body.walk())
+            made = [(s, s.node) for s in stmts if type(s.node) is cst.Assign and type(s.node.value) is cst.Call]
+            one = [n for _, n in made if len(n.targets) == 1]
+            pairs = ((dotted(n.targets[0].target), _shares(n.value, self.module)) for n in one)
             known = [(name, place) for name, place in pairs if name and place and name != place]
-            self.known[id(scope)] = known + self.handed_out(scope)
+            self.known[id(scope)] = known + self.handed_out(made, set().union(*[s.muts for s in stmts]))
         return self.known[id(scope)]
 
-    def handed_out(self, scope: Scope) -> Pairs:
+    def handed_out(self, made: list[tuple[Stmt, cst.Assign]], changed: set[str]) -> Pairs:
         """Names that are changed in place, and what gave them their tensors: `key = memory.newest()`, `key += h`."""
-        stmts = list(scope.body.walk())
-        changed = {name for s in stmts for name in s.muts if "." not in name}
         found: Pairs = []
-        for node in (s.node for s in stmts if not changed.isdisjoint(s.defs)):
-            if type(node) is cst.Assign and type(node.value) is cst.Call and len(node.targets) == 1:
-                names = {e for e in target_places(node.targets[0].target) if e in changed}
-                found += [(n, place) for place in self.owners(node.value) for n in names if n != place] if names else []
+        for stmt, node in made:
+            if not changed.isdisjoint(stmt.defs) and len(node.targets) == 1:
+                names = target_places(node.targets[0].target) & changed
+                places = self.owners(node.value) if names else ()  # type: ignore[arg-type]
+                found += [(name, place) for place in places for name in names if "." not in name and name != place]
         return found
 
     def owners(self, call: cst.Call) -> set[str]:
