@@ -15,33 +15,32 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.values import any_overlap
+from torch2ms.tape.derivatives.closed import owned_weights
 
 WHY = "backward calls that different optimizers step behind go through it: MindSpore gives all but the first zeros"
 DEPTH = 4  # callers of callers
 
-Place = tuple[Scope, ModuleInfo]
-
 
 def two_askers(networks: Iterable[str], scope: Scope, project: Project) -> bool:
     """Optimizers that each train some of the networks, and not the same, step behind what goes through the scope."""
-    if not scope.is_function or scope.name == "forward":
+    if not scope.is_function or scope.name == "forward" or len(owned_weights(project)) < 2:
+        return False
+    asking = _asking(scope, project)
+    if len(asking) < 2:
         return False
     places = frozenset().union(*(_resolved(place, scope, project, DEPTH) for place in networks))
-    asking = {owned for owned in _asking(scope, project) if any_overlap(owned, places)}
+    asking = {owned for owned in asking if any_overlap(owned, places)}
     return any(one != other for one in asking for other in asking)
 
 
-def _everywhere(project: Project) -> Iterator[Place]:
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            yield scope, module
-
-
 def _calls(name: str, project: Project) -> Iterator[tuple[cst.Call, Scope, ModuleInfo]]:
-    for scope, module in _everywhere(project):
-        if name in module.called:
+    for module in project.modules.values():
+        for scope in module.scope.walk() if module.has(f"{name}(") else ():
             for stmt in scope.body.walk():
-                yield from ((call, scope, module) for call in stmt.calls if name_called(call) == name)
+                for call in stmt.calls:  # loops: every call of a module is looked at
+                    func = call.func
+                    if name == (func.attr.value if type(func) is cst.Attribute else getattr(func, "value", "")):
+                        yield call, scope, module
 
 
 def _given(place: str, scope: Scope, project: Project) -> Iterator[tuple[cst.BaseExpression, Scope, ModuleInfo]]:
@@ -64,20 +63,18 @@ def _resolved(place: str, scope: Scope, project: Project, depth: int) -> frozens
 
 def _asking(scope: Scope, project: Project) -> set[frozenset[str]]:
     """The weights of each optimizer that steps behind a backward call through what the function gives."""
-    names, found = {scope.name}, set[frozenset[str]]()
-    for _ in range(DEPTH):
-        for home, module in _everywhere(project):
-            backwards = [(s, c) for s in home.body.walk() for c in s.calls if name_called(c) == "backward"]
+    names, found, waiting = {scope.name}, set[frozenset[str]](), [scope.name]
+    while waiting:
+        name = waiting.pop()
+        for home, module in {id(h): (h, m) for _, h, m in _calls(name, project)}.values():
+            backwards = [(s, c) for s in home.body.walk() if s.calls for c in s.calls if name_called(c) == "backward"]
+            if not backwards and home.is_function and home.name not in names:
+                names.add(home.name)
+                waiting.append(home.name)
             for stmt, call in backwards:
-                if _reaches(call, stmt, names):
+                if _reaches(call, stmt, {name}):
                     later = [s.number for s, _ in backwards if s.number > stmt.number]
                     found |= _stepped(stmt, min(later, default=None), module, project)
-            if (
-                not backwards
-                and home.is_function
-                and any(name_called(c) in names for s in home.body.walk() for c in s.calls)
-            ):
-                names = names | {home.name}
     return found
 
 
