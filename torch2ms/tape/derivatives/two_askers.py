@@ -98,15 +98,18 @@ def _reaches(call: cst.Call, stmt: Stmt, names: set[str]) -> bool:
 
 
 def _stepped(stmt: Stmt, until: int | None, module: ModuleInfo, project: Project) -> set[frozenset[str]]:
-    """The weights of the optimizers that step behind a backward call, before the next one."""
-    scope, found = stmt.block.scope, set[frozenset[str]]()
+    """The weights that are trained by what a backward call gives, up to the next one: those of all optimizers that step
+    then; several sets where callers hand over one optimizer or another."""
+    scope, together, handed = stmt.block.scope, frozenset[str](), set[frozenset[str]]()
     for other in scope.body.walk():
         if other.number < stmt.number or until is not None and other.number > until:
             continue
         for call in other.calls:
             if name_called(call) == "step" and type(call.func) is cst.Attribute:
-                found |= _owned(call.func.value, scope, module, project, DEPTH)
-    return found
+                owned = _owned(call.func.value, scope, module, project, DEPTH)
+                together = together.union(*owned) if len(owned) == 1 else together
+                handed |= owned if len(owned) > 1 else set()
+    return {together | each for each in handed} or ({together} if together else set())
 
 
 def _owned(
