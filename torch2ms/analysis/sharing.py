@@ -184,12 +184,25 @@ def _packed(node: cst.CSTNode, name: str) -> bool:
     return False
 
 
+def keeps_part(stmt: Stmt, name: str) -> bool:
+    """A container or an attribute gets a view of the tensor: `{"first": x[:8]}`, `rows.append(x[0])`."""
+    if name not in stmt.uses or stmt.blocks:
+        return False
+    held = [n.value for n in descend(stmt.node) if isinstance(n, (cst.DictElement, cst.Element))]
+    held += [a.value for c in stmt.calls if _keeps(c) or name_called(c) in _TAKING for a in c.args]
+    node = stmt.node
+    if type(node) is cst.Assign and not all(type(t.target) is cst.Name for t in node.targets):
+        held.append(node.value)
+    return any(type(value) is not cst.Name and name in shows(value) for value in held)
+
+
 def _keeps(call: cst.Call) -> bool:
     """The call makes something that keeps what it is given: an object of a class, a dict."""
     last = dotted(call.func).rpartition(".")[2]
     return last == "dict" or last[:1].isupper()
 
 
+_TAKING = {"append", "appendleft", "insert", "add", "put", "update", "extend"}
 _HANDED_BACK = {"as_tensor", "asarray"}  # by functions of torch
 _THEMSELVES = {"contiguous", "to", "type", "cuda", "cpu", "float", "double", "long", "requires_grad_", *_HANDED_BACK}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Set
 from typing import Any, NamedTuple
 
@@ -196,9 +197,18 @@ def join(a: Value, b: Value) -> Value:
         joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
         either_start(a.starts, b.starts),
         a.ordered and b.ordered,
-        a.each if a.each == b.each else None,
+        a.each if a.each == b.each else every(a, *(b.parts if b.parts else (UNKNOWN,))),
         several=a.several or b.several,
     )
+
+
+def every(held: Value, *more: Value) -> Value | None:
+    """What is known of each item, where a list of tuples may hold more of them, with parts of the same kinds."""
+    parts = (*held.parts, *more)
+    if held.kind != "list" or not held.parts or any(part.kind != "tuple" or not part.items for part in parts):
+        return None
+    kinds = [tuple(item.kind for item in part.items or ()) for part in parts]
+    return functools.reduce(join, parts) if kinds.count(kinds[0]) == len(kinds) else None
 
 
 def of_tensors(held: Value) -> bool:

@@ -22,6 +22,7 @@ from torch2ms.rewrite.inplace.callers import key
 from torch2ms.rewrite.inplace.held_views import kept_view
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
+from torch2ms.rewrite.inplace.swapped import changed_while_shared
 from torch2ms.rewrite.iterators import asked_again
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.owned import bound_beside
@@ -227,7 +228,13 @@ class Assignments:
         if value.kind == "unknown" and self.of_others(node.value):
             return None
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
-            if self.shares_weights(base, node.value) or self.written_later(node.value, stmt):
+            given = node.value
+            somebody = _of_somebody(given, stmt, self.module)
+            if changed_while_shared(given, stmt, self.writer):
+                why = "what the weights show in torch changes with them, or they with it, before they get other memory"
+                self.writer.refuse("T2M611", "write of .data", why, "give the weights a clone of what is kept")
+                return None
+            if self.shares_weights(base, given) or self.written_later(given, stmt):
                 why = "the two share their memory in torch from then on, each with gradients of its own"
                 todo = "tie the parameters themselves, or copy with copy_"
                 self.writer.refuse("T2M611", "write of .data", why, todo)
@@ -235,11 +242,11 @@ class Assignments:
             self.writer.needs.add("ops")
             tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED
             why = "ops.assign, which compiled code sees too"
-            if _of_somebody(node.value, stmt, self.module):
+            if somebody:
                 why, tier = f"{why}; {SHARED}", Tier.ASSUMED
             self.writer.tell("T2M611", "write of .data", why, tier)
-            given = self.in_rows(base, node.value) if of_rows(base, self.module) else "{1}"
-            return self.writer.text(f"ops.assign({{0}}, {given})", base, node.value)
+            rows = self.in_rows(base, given) if of_rows(base, self.module) else "{1}"
+            return self.writer.text(f"ops.assign({{0}}, {rows})", base, given)
         if isinstance(base, cst.Name):
             scope = self.writer.scope
             outer = scope.is_function and base.value not in scope.locals and base.value not in scope.params

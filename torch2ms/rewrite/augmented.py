@@ -19,7 +19,7 @@ from torch2ms.rewrite import group_writes
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
-from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, keepers, taken_as_tensor
+from torch2ms.rewrite.inplace.holders import given_by_keepers, holders, keepers, taken_as_tensor, takes_tensors
 from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, of_state, repeated, without_graph
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
@@ -180,9 +180,12 @@ class Augmented:
         """The change of a name that others have the memory of: names, attributes, containers, callers."""
         name = target.value
         others = {o for o in stmt.muts - {name} if not _changed_by_call(o, name, stmt)}  # names of the same memory
-        if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
-            return None
         around = name, stmt, self.module, self.writer.project
+        if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
+            # a number would not change where it was taken out of, and nobody would read it there again
+            changes = value.kind == "unknown" and takes_tensors(name, self.writer.scope, self.module)
+            if not changes or not holders(*around):
+                return None
         keeping = keepers(*around)
         others |= holders(*around) | keeping
         varied = self.writer.differentiated and bool(value.deps)
@@ -250,7 +253,9 @@ class Augmented:
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen: object = held and others & {use for s in (*later, *loops) for use in s.uses}
         again = held and copied(target, self.writer.scope) or repeated(target, self.writer.scope, self.module)
-        if not seen and not again:
+        # where nothing is recorded a write is right whoever has the tensor: who does is seldom seen in full
+        kept = listed and value.kind == "tensor" and not (value.likely or value.leaf or self.writer.differentiated)
+        if not seen and not again and not kept:
             unseen = value.kind == "unknown" and taken_as_tensor(code(target), self.writer.scope, self.module)
             kind = value.kind in ("tensor", "unknown")
             if not kind or not self.given_by_callers(stmt, target, tensors=not unseen):

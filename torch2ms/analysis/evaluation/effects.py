@@ -28,6 +28,7 @@ from torch2ms.analysis.values import (
     Value,
     choices,
     entries,
+    every,
     is_row,
     joined_deps,
     joined_keys,
@@ -276,7 +277,7 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, stmt: Stmt, ev
         value = replace(value, deps=frozenset({place}), place=f"{place}{PART}>")
     row = value.kind == "tuple" and value.items and not value.deps
     if base.kind == "list" and method == "append" and (row or value.leaf or of_data(value, ev)):
-        each = value if base.items == () or base.each == value else None
+        each = value if base.items == () or base.each == value else every(base, value)
     if base.name == "torch.nn.ModuleList" and method == "append" and (base.items == () or base.each is not None):
         each = same_layer(value, base.each)
     if base.kind == "list" and method == "append" and made_here(call.args[-1].value, value, ev):

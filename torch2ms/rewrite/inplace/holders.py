@@ -6,17 +6,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.chains import base, is_change
+from torch2ms.analysis.handed_out import hands_out
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.sharing import CONTAINERS, VIEWS, shows
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.rewrite.inplace import views
 
 THROUGH = {"enumerate", "zip", "reversed", "sorted", "list", "tuple", "iter", "next", "cycle", "chain", "islice"}
 TAKING = VIEWS | {"values", "items", "popleft"}
 ADDING = {"append", "appendleft", "insert", "add", "push", "put"}
+TENSORS = ("tensor", "param")
 DEPTH = 4  # names that stand for names
 
 
@@ -35,6 +39,7 @@ def holders(name: str, stmt: Stmt, module: ModuleInfo, project: Project, depth: 
                     continue
                 above = holders(place, other, module, project, depth - 1) if "." not in place else set()
                 known = held.kind in (*CONTAINERS, "dataset") or held.kind == "tensor" and not held.likely
+                known |= held.kind == "unknown" and _under_text(given)
                 found |= above | ({place} if known else set())
     return found
 
@@ -86,6 +91,23 @@ def _inner(node: cst.BaseExpression, module: ModuleInfo) -> Iterator[cst.BaseExp
         yield from _inner(node.func.value, module)
 
 
+def _under_text(node: cst.BaseExpression) -> bool:
+    """`state["v"]`: what has text for a key is a dict, whatever it was taken for."""
+    key = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    return isinstance(key, cst.Index) and isinstance(constant(key.value), str)
+
+
+def takes_tensors(name: str, scope: Scope, module: ModuleInfo) -> bool:
+    """What is not seen is added a tensor, or is changed by a tensor's method: `v *= beta`, `v += p.grad ** 2`."""
+    for stmt in scope.body.walk():
+        node = stmt.node
+        if type(node) is cst.AugAssign and dotted(node.target) == name and module.value(node.value).kind in TENSORS:
+            return True
+        if any(is_change(call) and dotted(base(call)) == name for call in stmt.calls):
+            return True
+    return False
+
+
 def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> str:
     """The function, or the object, of the project that gives what it did not make, `return self.x[i], self.y[i]`, or
     what it keeps as well: `self.last = h`, `return h`."""
@@ -95,7 +117,8 @@ def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> 
     scope = info.scope
     returned = (s.node.value for s in scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
     places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
-    return owner if places - scope.locals or "self" in places or _kept(places, scope) else ""
+    others = places - scope.locals or "self" in places or _kept(places, scope) or hands_out(scope)
+    return owner if others else ""
 
 
 def _reached(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> tuple[str, FunctionInfo | None]:
@@ -110,6 +133,21 @@ def _reached(given: cst.BaseExpression, module: ModuleInfo, project: Project) ->
         own = type(called) is cst.Attribute and not runs
         info = info.method(called.attr.value if own else method) or info.method("__call__")  # type: ignore[attr-defined]
     return dotted(owner), info if isinstance(info, FunctionInfo) else None
+
+
+def shown_by_property(node: cst.CSTNode, module: ModuleInfo, project: Project) -> str:
+    """How the memory can be written that `stats.mean` of `return self.rows[0]` shows (see views.memory)."""
+    if not isinstance(node, cst.Attribute):
+        return ""
+    owner = module.value(node.value)
+    info = _reached(node, module, project)[1] if owner.kind in ("object", "module") and owner.name else None
+    if info is None:
+        return ""
+    found = {
+        views.shown(s.node.value, s, info.scope, info.module)
+        for s in info.scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None
+    }  # fmt: skip
+    return next((sort for sort in (views.LOST, views.VIEW, views.PART) if sort in found), views.WHOLE)
 
 
 def keepers(name: str, stmt: Stmt, module: ModuleInfo, project: Project) -> set[str]:

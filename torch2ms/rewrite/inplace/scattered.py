@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.sharing import is_data
+from torch2ms.analysis.sharing import is_data, keeps_part
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import atomic
 from torch2ms.analysis.syntax.tree import code, constant
@@ -55,6 +55,7 @@ def _stored(
         return None
     shown = views.memory(target.value, stmt, writer.scope, writer.module)
     held = seen.by_others(stmt, target.value, writer, same=True) or _held_by_callers(target.value.value, writer)
+    held = held or any(keeps_part(s, target.value.value) for s in writer.scope.body.walk())
     if shown not in (views.VIEW, views.LOST) and not held and not _of_another(target.value, stmt, writer):
         return None
     return _in_a_copy(target, given, writer, symbol, SHOWN)

@@ -21,7 +21,7 @@ from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.callers import give_weights, out_of_weights
-from torch2ms.rewrite.inplace.holders import given_by_keepers
+from torch2ms.rewrite.inplace.holders import given_by_keepers, shown_by_property
 from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.held import is_parameter
@@ -344,6 +344,7 @@ class InPlace:
             self.writer.needs.add("ops")
             return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         shown = views.memory(target, stmt, self.writer.scope, self.module)
+        shown = shown_by_property(target, self.module, self.writer.project) or shown
         if shown == views.VIEW and not self.writer.differentiated:
             return self.writer.translated(f"{place}[{WHOLE}] = {text}")
         if shown in (views.LOST, views.VIEW):

@@ -271,6 +271,11 @@ def _elements(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: in
     return next((sort for sort in (LOST, VIEW, PART) if sort in found), WHOLE)
 
 
+def shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo) -> str:
+    """The same of an expression."""
+    return _shown(node, stmt, scope, module, DEPTH)
+
+
 def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
     """What of another tensor an expression shows."""
     if isinstance(node, cst.Name):

@@ -23,6 +23,7 @@ from torch2ms.tape.derivatives import compiled
 from torch2ms.tape.derivatives.closed import closed, factory, telling, trained_in_parts
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.paths import Around, draws, statements_run
+from torch2ms.tape.derivatives.two_askers import two_askers
 from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
@@ -188,7 +189,9 @@ class _Compiled:
                 self.others.append(stmt)
         if not all(self.capture(s, "self", self.expressions) for s in chain.steps):
             return False
-        return not inside & set(self.arguments.values())
+        if inside & set(self.arguments.values()):
+            return False
+        return not two_askers(self.arguments, self.scope, self.project)
 
     def capture(self, stmt: Stmt, base: str, expressions: dict[int, str], own: frozenset[str] = frozenset()) -> bool:
         """Give every value the statement uses from outside a parameter; `base` is what its `self` is to the caller."""

@@ -76,14 +76,14 @@ def telling(why: str, networks: list[str], places: Iterable[str], scope: Scope, 
 def trained_in_parts(networks: Iterable[str], project: Project) -> set[str]:
     """What is assumed where optimizers share some weights and not all, or each have networks that a compiled function
     runs: of weights that had no gradient the first time, MindSpore's compiled functions give zeros."""
-    owned = _owned(project)
+    owned = owned_weights(project)
     split = any(one != other and any_overlap(one, other) for one, other in combinations(owned, 2))
     training = [each for each in owned if any(any_overlap(each, frozenset({place})) for place in networks)]
     return {PARTS} if split or len(training) > 1 else set()
 
 
 @once
-def _owned(project: Project) -> list[frozenset[str]]:
+def owned_weights(project: Project) -> list[frozenset[str]]:
     """The weights of each optimizer, where they are seen."""
     owned: set[frozenset[str]] = set()
     for module in project.modules.values():

@@ -19,6 +19,8 @@ from torch2ms.tape.derivatives import compiled
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured
 from torch2ms.tape.derivatives.mixing import SHOWING, mixes
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags, statements_run
+from torch2ms.tape.derivatives.two_askers import WHY as TWO_ASK
+from torch2ms.tape.derivatives.two_askers import two_askers
 from torch2ms.tape.derivatives.written import assumed_of, found_in, problem_of, unmeasured, within
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
@@ -80,6 +82,8 @@ class Compilable(Way):
             raise Misfit("two things its forward uses have the same short name")
         if not self.around.repeats and not self.kept() and self.dead() < self.moved:
             raise Misfit("its forward is run for another gradient too, and would not give the same values twice")
+        if self.event.create_graph and two_askers(self.arguments, self.scope, self.around.project):
+            raise Misfit(TWO_ASK)
 
     def besides(self, event: Event) -> list[cst.CSTNode]:
         """What a statement with a gradient call uses beside the call."""

@@ -22,6 +22,8 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.closed import closed, trained_in_parts
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.derivatives.two_askers import WHY as TWO_ASK
+from torch2ms.tape.derivatives.two_askers import two_askers
 from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, kind_of, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import Check, Unfit, measured
@@ -161,7 +163,9 @@ class _Compiled:
             return "its forward is not one run of statements"
         if any(s.blocks for s in region.stmts):
             return "its forward has control flow that compiled code would freeze"
-        return self.unfit() or self.leaks()
+        if why := self.unfit() or self.leaks():
+            return why
+        return TWO_ASK if two_askers(self.arguments, self.scope, self.project) else ""
 
     def leaks(self) -> str:
         """Something of the forward is used where its gradient would count."""

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.activity import Activity, Owns
-from torch2ms.tape.forward.alike import SHARING, alike, shared_too
+from torch2ms.tape.forward.alike import alike, shared_too
 from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.backwards import Backwards, Level
 from torch2ms.tape.forward.captured import captured
@@ -51,7 +51,7 @@ class Finder:
         self.constant = {id(e.stmt) for e in events if nested(e)}
         self.taken: dict[int, Region] = {}
         self.activity = Activity(module)
-        self.captured, self.alike = captured(module), alike(module) if module.says(SHARING) else None
+        self.captured, self.alike = captured(module), alike(module)
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
         self.draws = True  # networks may draw random numbers
         self.repeating = False  # a forward outside of a loop may run again in each turn
@@ -341,7 +341,7 @@ class Finder:
 
     def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
-        pairs = self.alike.of(stmt.block.scope) if self.alike is not None else None
+        pairs = self.alike.of(stmt.block.scope)
         writes = {root(w) for w in stmt.all_defs | stmt.all_muts}
         writes |= shared_too(stmt.all_muts, pairs) if pairs else set()
         reads = {root(u) for u in stmt.all_uses} | self.captured.reads(stmt)
