@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.sites import Site
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.tape.ledger.records import Records
-from torch2ms.tape.model import LEFT_OVER, Event, Owner, State
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.model import ENTRY, LEFT_OVER, Event, Owner, State
 
 ROUNDS = 4  # what is known spreads over as many calls
 
@@ -70,6 +71,14 @@ def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[
             for other in entered[1:]:
                 state |= other
             part.owner = replace(part.owner, entry=state)
+
+
+def uses_left(owner: Owner, scope: Scope, module: ModuleInfo, events: list[Event]) -> bool:
+    """Something in the scope uses gradients that were left in an optimizer before, or by a call that touches it."""
+    records = Records(scope, module, sorted(events, key=lambda e: e.stmt.number), stored=[owner])
+    met = [o for o in records.owners if o.place == owner.place]
+    loads = [(e, o) for o in met for e in records.events if e.kind in LOADS and concerns(e, o, records.owners)]
+    return any(n == ENTRY for e, o in loads for n, _ in records.held(e, o))
 
 
 def _looks_only(part: Part) -> bool:

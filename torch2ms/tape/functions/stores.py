@@ -20,7 +20,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
-from torch2ms.tape.functions.flows import Part, settle
+from torch2ms.tape.functions.flows import Part, settle, uses_left
 from torch2ms.tape.functions.made_here import handed_in, local, makes
 from torch2ms.tape.functions.outsiders import trained_outside
 from torch2ms.tape.functions.own_steps import own_step
@@ -312,13 +312,9 @@ class _Search:
 
     def meets(self, owner: Owner, scope: Scope, module: ModuleInfo, touches: list[Event]) -> bool:
         """Something in the scope uses gradients that another call may have left there, or it is called unseen."""
-        if self.events[id(scope)] and (scope in self.known.unseen or scope.name in self.valued):
-            return True
-        events = sorted([*self.events[id(scope)], *touches], key=lambda e: e.stmt.number)
-        records = Records(scope, module, events, stored=[owner])
-        met = [o for o in records.owners if o.place == owner.place]
-        loads = [(e, o) for o in met for e in events if e.kind in LOADS and concerns(e, o, records.owners)]
-        return any(n == ENTRY for e, o in loads for n, _ in records.held(e, o))
+        events = self.events[id(scope)]
+        unseen = scope in self.known.unseen or scope.name in self.valued
+        return bool(events) and unseen or uses_left(owner, scope, module, [*events, *touches])
 
     def made_apart(
         self, used: list[Owner], creations: list[tuple[Key, Creation]], scope: Scope, module: ModuleInfo
