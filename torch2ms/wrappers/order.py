@@ -67,6 +67,7 @@ from torch2ms.wrappers.spellings.filled_leaves import filled_leaves
 from torch2ms.wrappers.spellings.in_the_call import in_the_call
 from torch2ms.wrappers.spellings.iterator_lengths import iterator_lengths
 from torch2ms.wrappers.spellings.methods_given import parameters_given
+from torch2ms.wrappers.spellings.named_lambdas import named_lambdas
 from torch2ms.wrappers.spellings.named_settings import settings_written_out
 from torch2ms.wrappers.spellings.options import without_options
 from torch2ms.wrappers.spellings.outdated import outdated
@@ -115,6 +116,7 @@ SPELLINGS: tuple[Pass, ...] = (
     aliased,
     paired,
     called_out,
+    named_lambdas,
     chosen_functions,
     iterator_lengths,
     without_options,

@@ -90,7 +90,8 @@ def _apart(call: GradCall, around: Around) -> bool:
     made = {root(d) for s in steps for d in s.defs}
     if wanted & made and {root(d) for d in call.event.stmt.defs} & wanted:
         return True
-    return any(a.is_loop and steps[0] not in set(a.walk()) for a in call.event.stmt.ancestors()) if steps else False
+    first = next((s for s in steps if type(s.node) is not cst.FunctionDef), None)  # a definition computes nothing
+    return first is not None and any(a.is_loop and first not in set(a.walk()) for a in call.event.stmt.ancestors())
 
 
 class _Compiled(Compilable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import libcst as cst
@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.own_leaves import own_leaves
 from torch2ms.tape.derivatives.unused import allowed, unused_weights
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
@@ -51,6 +52,7 @@ class GradCall:
     first: bool  # `[0]` follows
     listed: bool = False  # its one input is a list of tensors
     mapped: bool = False  # ... the values of a dict
+    leaves: list[str] = field(default_factory=list)  # its weights, where these are leaves of the program's own
 
 
 def plan_gradcall(
@@ -82,7 +84,8 @@ def plan_gradcall(
     if undecided(call.inputs, event, scope, module):
         return "an input begins to require gradients in the loop, and what was made of it before takes part"
     tainted = dependents(call.inputs, event, scope, module)
-    region = finder.find(event, None, active=tainted if call.weights is None else None)
+    owns = frozenset(call.leaves) if call.leaves else None
+    region = finder.find(event, owns, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
     if call.weights is not None:  # what lists the weights is there before the forward is a function
@@ -119,6 +122,8 @@ def plan_gradcall(
     if told := (assumed or set()) | region.assumed:
         tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(sorted(told))}"
     plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
+    plan.leaves |= {name: name for name in call.leaves}
+    plan.homes |= {(id(scope), name) for name in call.leaves}
     plan.needs.add("ms")
     return ""
 
@@ -249,6 +254,8 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
         return GradCall(event, [], inputs, whole, first)
     if held and all(i.kind == "param" or i.name in WEIGHTS or _trained(i, module) for i in held):
         return GradCall(event, [], inputs, whole, first)
+    if leaves := own_leaves(event, module):
+        return GradCall(event, [], inputs, whole, first, leaves=leaves)
     name = dotted(inputs)
     if value.kind == "param" and (leaf := _leaf_among(value, event, module)):
         return f"`{name}` stands for `{leaf}` and others in turn, which are no weights"

@@ -26,7 +26,9 @@ def plan_recorded(event: Event, around: Around) -> bool:
     """Plan the call; False where it is not one of weights, or nothing of its forward comes from callers."""
     seen = read(event, around.module)
     call = _never_bound(event, around.module, around.project) if isinstance(seen, str) else seen
-    if call is None or call.weights is None or call.inputs or event.create_graph or turning(event) or allowed(event):
+    if call is None or call.weights is None or call.inputs or call.leaves:
+        return False
+    if event.create_graph or turning(event) or allowed(event):
         return False
     if len(event.roots) != 1 or type(event.roots[0]) is not cst.Name:
         return False
