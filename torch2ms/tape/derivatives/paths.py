@@ -133,7 +133,7 @@ class Way:
         wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
         self.tainted = set(self.inputs)
         found: set[int] = set()
-        carried = wanted - self.fresh_names() if loops else set()
+        carried = wanted - self.fresh_names() - {*self.inputs} if loops else set()
         if carried & {root(d) for d in event.stmt.defs}:
             raise Misfit("its output is made in an earlier turn of a loop")
         for stmt in self.scope.body.walk():
