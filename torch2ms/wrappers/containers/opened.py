@@ -9,32 +9,36 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import name_called
 from torch2ms.editing.suites import Suites
+from torch2ms.tape.project import callers
 from torch2ms.wrappers.passes import each_module
 
 TAKING = ("grad", "backward")
 
 
 @each_module
-def opened(module: ModuleInfo, _: Project) -> Plain | None:
+def opened(module: ModuleInfo, project: Project) -> Plain | None:
     """What becomes of a module that has such functions."""
-    found = _closed(module)
+    found = _closed(module, project)
     return Opener(module, found).plain() if found else None
 
 
-def _closed(module: ModuleInfo) -> set[int]:
+def _closed(module: ModuleInfo, project: Project) -> set[int]:
     """The functions, by id."""
     bodies = ((s, s.node) for s in module.scope.walk() if type(s.node) is cst.FunctionDef)
-    suites = (id(n) for s, n in bodies if type(n.body) is cst.SimpleStatementSuite and _concerns(s, module))
-    return set(suites)
+    suites = [(s, n) for s, n in bodies if type(n.body) is cst.SimpleStatementSuite]
+    taking = callers({*TAKING}, project) if any(s.cls is None for s, _ in suites) else set()
+    return {id(n) for s, n in suites if _concerns(s, module, taking)}
 
 
-def _concerns(scope: Scope, module: ModuleInfo) -> bool:
+def _concerns(scope: Scope, module: ModuleInfo, taking: set[str]) -> bool:
+    """`taking`: the names of the project's functions that take gradients, or call one that does."""
     cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
     if cls is not None and cls.kind == "autograd":
         return True
-    called = {getattr(c.func, "attr", c.func) for s in scope.body.walk() for c in s.calls}
-    return any(isinstance(name, cst.Name) and name.value in TAKING for name in called)
+    called = {name_called(c) for s in scope.body.walk() for c in s.calls}
+    return not called.isdisjoint(TAKING) or scope.cls is None and not called.isdisjoint(taking)
 
 
 class Opener(Suites):
