@@ -19,6 +19,7 @@ from torch2ms.inlining.candidates import candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
 from torch2ms.inlining.importing import lacking
+from torch2ms.inlining.leaf_makers import leaf_makers
 from torch2ms.inlining.parts import brought, parts
 
 ROUNDS = 6  # functions that differentiate may call others that do
@@ -79,4 +80,4 @@ def _texts(module: ModuleInfo, found: dict[int, Candidate]) -> set[str]:
     return {f"\n{code(made.node)}" for made in here}
 
 
-__all__ = ["handed_on", "in_parts", "inlined", "whole_steps"]
+__all__ = ["handed_on", "in_parts", "inlined", "leaf_makers", "whole_steps"]

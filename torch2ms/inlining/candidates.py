@@ -375,8 +375,9 @@ def _together(rest: list[cst.Arg]) -> cst.BaseExpression | None:
 
 
 def receiver(made: Candidate, call: cst.Call) -> cst.BaseExpression | None:
-    """The object of a method that is called."""
-    if made.info.name == CALL:
+    """The object of a method that is called; networks run their `forward`."""
+    named = isinstance(call.func, cst.Attribute) and call.func.attr.value == made.info.name
+    if made.info.name == CALL or made.info.name == "forward" and not named:
         return call.func
     return call.func.value if isinstance(call.func, cst.Attribute) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import cast
 
 import libcst as cst
@@ -47,7 +48,7 @@ class Inliner(Suites):
         self.once = {id(s.call) for s in sites if runs_once(s)}
         self.taken: dict[int, set[str]] = {}
         self.brought: set[str] = set()  # names that an import brings now
-        self.target = ""  # the name that the statement at hand binds to a call, and to nothing else
+        self.targets: list[str] = []  # the names that the statement at hand binds to a call, and to nothing else
         self.direct: cst.BaseExpression | None = None
         self.unused: cst.BaseExpression | None = None  # a call that is the whole statement
 
@@ -119,15 +120,12 @@ class Inliner(Suites):
         value = node.value if type(node) is cst.Assign or type(node) is cst.Return else None
         self.direct = value
         self.unused = node.value if type(node) is cst.Expr else None
-        self.target = ""
-        if type(node) is cst.Assign and len(node.targets) == 1 and type(node.targets[0].target) is cst.Name:
-            self.target = node.targets[0].target.value
+        self.targets = _names_of(node.targets[0].target) if type(node) is cst.Assign and len(node.targets) == 1 else []
         updated = self.rewrite(node)
         if type(updated) is cst.Expr and type(node) is cst.Expr and id(node.value) in self.found:
             return [] if simple(updated.value) else [updated]
         if type(updated) is cst.Assign and self.above and len(updated.targets) == 1 and updated is not node:
-            if self.target and dotted(updated.value) == self.target:
-                return []
+            return _needed(updated, self.targets)
         return [updated]
 
     def extended(self, node: cst.ImportFrom) -> cst.ImportFrom:
@@ -169,11 +167,11 @@ class Inliner(Suites):
         return texts, above
 
     def written(
-        self, made: Candidate, bound: dict[str, cst.BaseExpression], scope: Scope, target: str = ""
+        self, made: Candidate, bound: dict[str, cst.BaseExpression], scope: Scope, targets: Sequence[str] = ()
     ) -> tuple[list[cst.BaseStatement], set[str]]:
         """The statements of a body as they run with these arguments in a scope, and what its own variables are there.
 
-        `target`: the name that what it returns is bound to, which a variable of its own may have from the start.
+        `targets`: the names that what it returns is bound to, which variables of its own may have from the start.
         """
         around = _names(scope) if scope.is_function else self.module.scope.locals
         taken = self.taken.setdefault(id(scope), around | self.module.scope.locals | self.module.imports.table.keys())
@@ -181,16 +179,8 @@ class Inliner(Suites):
         lines = made.at(bound)
         assert lines is not None
         locals_ = sorted(made.info.scope.locals - set(bound))
-        for name in locals_:
-            if (
-                target
-                and dotted(_returned(lines)) == name
-                and not any(target in _mentioned(v) for v in texts.values())
-                and target not in {*locals_} - {name}
-            ):
-                texts[name] = cst.Name(target)
-            else:
-                texts[name] = cst.Name(_fresh(name, taken))
+        direct = _direct(lines, targets, locals_, set().union(*map(_mentioned, texts.values())))
+        texts |= {name: cst.Name(direct.get(name) or _fresh(name, taken)) for name in locals_}
         body = Substituted(texts)
         known = {n: v for n, v in bound.items() if n in made.rebound and constant(v) is not ...}
         if opened := [n for n in known if _opens(n, made)]:  # `if x is None: x = ...` comes first: no need to bind it
@@ -207,7 +197,7 @@ class Inliner(Suites):
         bound = arguments(made, updated)
         assert bound is not None
         scope = self.scopes[id(original)]
-        above, own_names = self.written(made, bound, scope, self.target if original is self.direct else "")
+        above, own_names = self.written(made, bound, scope, self.targets if original is self.direct else ())
         last = above.pop()
         assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
         result = last.body[-1].value
@@ -264,6 +254,42 @@ def _returned(lines: list[cst.BaseStatement]) -> cst.BaseExpression:
     return last.body[-1].value
 
 
+def _names_of(target: cst.BaseExpression) -> list[str]:
+    """`out, coords` or `out`: the names that an assignment binds, none where it binds anything else."""
+    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    names = [part.value for part in parts if isinstance(part, cst.Name)]
+    return names if len(names) == len(parts) == len({*names}) else []
+
+
+def _direct(lines: list[cst.BaseStatement], targets: Sequence[str], own: list[str], taken: set[str]) -> dict[str, str]:
+    """The variables of a body that may have the names which what it returns is bound to, with these names."""
+    if not targets or taken.intersection(targets):
+        return {}
+    returned = _parts(_returned(lines)) if len(targets) > 1 else [_returned(lines)]
+    if len(returned) != len(targets):
+        return {}
+    pairs = [(dotted(value), name) for value, name in zip(returned, targets, strict=True) if dotted(value) in own]
+    found = dict(pairs)
+    clear = len(found) == len(pairs) and not {*own}.intersection(name for old, name in pairs if old != name)
+    return found if clear and not ({*targets} - {*found.values()}) & {*own} else {}
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    whole = isinstance(node, cst.Tuple) and all(type(e) is cst.Element for e in node.elements)
+    return [e.value for e in node.elements] if whole else []  # type: ignore[attr-defined]
+
+
+def _needed(node: cst.Assign, targets: list[str]) -> list[cst.CSTNode]:
+    """The assignment without the names that have what they are bound to already; nothing where all have."""
+    values = _parts(node.value) if len(targets) > 1 else [node.value]
+    if len(values) != len(targets):
+        return [node]
+    left = [(name, value) for name, value in zip(targets, values, strict=True) if dotted(value) != name]
+    if len(left) == 1 < len(targets):
+        return [node.with_changes(targets=[cst.AssignTarget(cst.Name(left[0][0]))], value=left[0][1])]
+    return [node] if left else []
+
+
 def _derivative(node: cst.BaseExpression, module: ModuleInfo) -> str:
     """What to call a gradient: `u_x`, then `u_xx`; "" for any other expression."""
     call = node.value if isinstance(node, cst.Subscript) else node
@@ -295,7 +321,7 @@ def _truth_of(test: cst.BaseExpression, name: str) -> bool | None:
 
 def _binds(line: cst.CSTNode, names: set[str]) -> bool:
     """`name = ...`, and nothing else."""
-    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
     return isinstance(only, cst.Assign) and len(only.targets) == 1 and dotted(only.targets[0].target) in names
 
 

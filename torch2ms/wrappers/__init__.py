@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from torch2ms.analysis.infer import infer, rewritten
 from torch2ms.analysis.program.project import Project
-from torch2ms.inlining import handed_on, in_parts, inlined, whole_steps
+from torch2ms.inlining import handed_on, in_parts, inlined, leaf_makers, whole_steps
 from torch2ms.wrappers import order
 from torch2ms.wrappers.containers.spread import spread
 from torch2ms.wrappers.names.named_items import named_networks
@@ -45,7 +45,7 @@ def understood_up_to_steps(project: Project) -> Project:
             break
         project = rewritten(project, plain)
     project = _through(project, *order.CONTAINERS, *order.STEPS)
-    project = inlined(project, ascents)
+    project = inlined(inlined(project, ascents), leaf_makers)
     return inlined(_through(project, around_closures), handed_on)
 
 

@@ -33,12 +33,13 @@ def _closed(module: ModuleInfo, project: Project) -> set[int]:
 
 
 def _concerns(scope: Scope, module: ModuleInfo, taking: set[str]) -> bool:
-    """`taking`: the names of the project's functions that take gradients, or call one that does."""
+    """`taking`: the names of functions that take gradients or call one that does, which may be called, and no more."""
     cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
     if cls is not None and cls.kind == "autograd":
         return True
     called = {name_called(c) for s in scope.body.walk() for c in s.calls}
-    return not called.isdisjoint(TAKING) or scope.cls is None and not called.isdisjoint(taking)
+    alone = scope.cls is None and len(scope.body.stmts) == 1
+    return not called.isdisjoint(TAKING) or alone and not called.isdisjoint(taking)
 
 
 class Opener(Suites):
