@@ -11,7 +11,17 @@ import libcst as cst
 from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.sites import Site, Unseen, bound_arguments, inherited, receiving, resolved, versions
+from torch2ms.analysis.program.sites import (
+    CALL,
+    Site,
+    Unseen,
+    any_object,
+    bound_arguments,
+    inherited,
+    receiving,
+    resolved,
+    versions,
+)
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
@@ -111,14 +121,17 @@ def _read(project: Project, lifting: Lifting, events: dict[int, list[Event]], un
                             unseen.names.add(info.name)  # the call stays as it is, and so must what it calls
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
-                    elif type(call.func) is cst.Attribute and id(call) not in own:
-                        _may_reach(call, call.func, stmt, module, project, unseen)
+                    elif id(call) not in own:
+                        _may_reach(call, stmt, module, project, unseen)
 
 
-def _may_reach(
-    call: cst.Call, func: cst.Attribute, stmt: Stmt, module: ModuleInfo, project: Project, unseen: Unseen
-) -> None:
-    """A method of an object that is not known."""
+def _may_reach(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project, unseen: Unseen) -> None:
+    """A method of an object that is not known, or such an object that is called itself."""
+    func = call.func
+    if any_object(func, module, project):
+        unseen.add(call, CALL, stmt)
+    if type(func) is not cst.Attribute:
+        return
     base = module.value(func.value).kind
     above = func.attr.value == "__init__" and base in ("builtin_super", "class")
     above = above or inherited(func, module, project)  # `scheduler.step()`
