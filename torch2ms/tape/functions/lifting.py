@@ -36,12 +36,7 @@ from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handed_out import handed_out
 from torch2ms.tape.functions.handed_versions import hand_on_versions
-from torch2ms.tape.functions.handing import (
-    event_of,
-    handed_of,
-    handing_at,
-    steps_always,
-)
+from torch2ms.tape.functions.handing import event_of, handed_of, handing_at, steps_always
 from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.own_steps import own_step
@@ -108,6 +103,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
 def _read(project: Project, lifting: Lifting, events: dict[int, list[Event]], unseen: Unseen) -> None:
     """Enter the events of every scope, and the function that each call reaches for certain or may reach."""
     certain = resolved(project)
+    objects = any(CALL in cls.methods for m in project.modules.values() for cls in m.classes.values())
     for module in project.modules.values():
         for scope in module.scope.walk():
             events[id(scope)] = find(scope, module)
@@ -122,16 +118,16 @@ def _read(project: Project, lifting: Lifting, events: dict[int, list[Event]], un
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
                     elif id(call) not in own:
-                        _may_reach(call, stmt, module, project, unseen)
+                        if objects and any_object(call.func, module, project):
+                            unseen.add(call, CALL, stmt)
+                        if type(call.func) is cst.Attribute:
+                            _may_reach(call, call.func, stmt, module, project, unseen)
 
 
-def _may_reach(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project, unseen: Unseen) -> None:
-    """A method of an object that is not known, or such an object that is called itself."""
-    func = call.func
-    if any_object(func, module, project):
-        unseen.add(call, CALL, stmt)
-    if type(func) is not cst.Attribute:
-        return
+def _may_reach(
+    call: cst.Call, func: cst.Attribute, stmt: Stmt, module: ModuleInfo, project: Project, unseen: Unseen
+) -> None:
+    """A method of an object that is not known."""
     base = module.value(func.value).kind
     above = func.attr.value == "__init__" and base in ("builtin_super", "class")
     above = above or inherited(func, module, project)  # `scheduler.step()`
