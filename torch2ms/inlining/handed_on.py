@@ -12,7 +12,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
-from torch2ms.analysis.program.sites import CALL, Site, bound_arguments, overriding, resolved
+from torch2ms.analysis.program.sites import CALL, Site, Unseen, any_object, bound_arguments, overriding, resolved
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -284,19 +284,22 @@ def _may_be(node: cst.Attribute, info: FunctionInfo, module: ModuleInfo, project
 
 
 def _passed(made: Candidate, project: Project) -> bool:
-    """An object of the class is handed to something that is not seen, which may call it."""
+    """An object of the class is handed to something that is not seen, which may call it, or one of any class is
+    called that takes the same."""
     cls = made.info.cls
     assert cls is not None
-    known = resolved(project)
+    known, unseen = resolved(project), Unseen()
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 for call in stmt.calls:
+                    if id(call) not in known and any_object(call.func, module, project):
+                        unseen.add(call, CALL, stmt)
                     held = [a.value for a in call.args if module.value(a.value).name == cls.qualified]
                     if held and id(call) not in known:
                         if module.value(call.func).kind not in ("class", "function", "method"):
                             return True
-    return False
+    return unseen.reached(made.info.scope)
 
 
 __all__ = ["handed_on", "mentioned"]

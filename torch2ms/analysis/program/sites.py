@@ -42,7 +42,8 @@ class Unseen:
         node = stmt.node
         parts = type(node) is cst.Assign and node.value is call and type(node.targets[0].target) is cst.Tuple
         entered = type(node) is cst.With and any(item.item is call for item in node.items)
-        self.calls.setdefault(name, []).append((call, parts or entered))
+        called = name == CALL and not (type(node) is cst.Expr and node.value is call)
+        self.calls.setdefault(name, []).append((call, parts or entered or called))
 
     def __contains__(self, scope: Scope) -> bool:
         return id(scope) in self.versions or self.reached(scope)
@@ -149,6 +150,18 @@ def _called_object(value: Value, module: ModuleInfo, project: Project) -> Functi
     """The `__call__` of an object of the project."""
     cls = _class(value.name, module, project) if value.kind == "object" and value.name else None
     return cls.known(CALL) if cls is not None else None
+
+
+def any_object(func: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    """What is called may be an object of any class: `update = UPDATES[name](optimizer)`, `update(loss)`."""
+    value = module.value(func)
+    if value.name or value.kind not in ("unknown", "object"):
+        return False
+    if type(func) is not cst.Attribute or value.kind == "object":
+        return True
+    holder = module.value(func.value)
+    cls = _class(holder.name, module, project) if holder.kind in ("object", "module") and holder.name else None
+    return cls is not None and cls.known(func.attr.value) is None and not inherited(func, module, project)
 
 
 def inherited(func: cst.Attribute, module: ModuleInfo, project: Project) -> bool:

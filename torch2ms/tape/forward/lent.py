@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.branching import decided_by, ways
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.passed_over import guards
@@ -46,10 +47,9 @@ def _conditions(param: str, info: FunctionInfo) -> list[Condition]:
 def _around(user: Stmt, users: list[Stmt]) -> Iterator[Condition]:
     """The conditions that a statement stands under, or behind, where the other way has none like it."""
     for at in user.ancestors():
-        if isinstance(at.node, cst.If):
-            both = len(at.blocks) > 1 and all(any(s in users for s in block.walk()) for block in at.blocks)
-            if not both:
-                yield at.node.test, at
+        if tests := decided_by(at):
+            if not all(block is not None and any(s in users for s in block.walk()) for block in ways(at)):
+                yield from ((test, at) for test in tests)
     for before in guards(user):
         if isinstance(before.node, cst.If) and not any(s in users for s in before.walk()):
             yield before.node.test, before

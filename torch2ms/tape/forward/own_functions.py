@@ -13,6 +13,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.tape.forward.branching import decided_by, ways
 from torch2ms.tape.forward.given import Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.unsteady import changes
@@ -24,7 +25,7 @@ def of_branches(
 ) -> Iterator[Skipped]:
     """The layers that a method of an object, or a function, runs in one case alone."""
     stmts = list(info.scope.body.walk())
-    branches = [s for s in stmts if s.node.__class__ is cst.If]
+    branches = [s for s in stmts if decided_by(s)]
     if not branches:
         return
     cls = class_around(stmt, project) if info.cls is not None else None
@@ -32,10 +33,10 @@ def of_branches(
     ran = [(s, code(c.func), value.place) for s, c, value in calls if value.place and value.kind == "module"]
     for branch in branches if ran else ():
         sides = [{(name, place) for s, name, place in ran if s in inner.walk()} for inner in branch.blocks]
+        sides += [set()] if None in ways(branch) else []
         outside = {name for s, name, _ in ran if s not in branch.walk()}
-        test = branch.node.test  # type: ignore[union-attr]
-        for name, place in sorted(sides[0] ^ (sides[1] if len(sides) > 1 else set())):
-            if name not in outside:
+        for name, place in sorted(set[tuple[str, str]]().union(*sides) - sides[0].intersection(*sides)):
+            for test in decided_by(branch) if name not in outside else ():
                 moves = changes(test, branch, info, given, cls, project)
                 yield Skipped(place, code(test), moves, spelled(place, stmts, module))
 

@@ -16,6 +16,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.forward.branching import decided_by, ways
 from torch2ms.tape.forward.choices import by_name, chosen, elsewhere, one_item, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.evaluating import evaluating
@@ -151,14 +152,12 @@ def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """The conditions of a forward, and the modules that its root depends on in one case and not in the other."""
     whole: frozenset[str] | None = None
     for stmt in (i for s in region.all for i in s.walk()):
-        if type(stmt.node) is not cst.If and type(stmt.node) is not cst.Match:
+        if not (asked := decided_by(stmt)):
             continue
         whole = _Way().reached(event, region, module) if whole is None else whole
-        branches = (*stmt.blocks, None)[:2] if isinstance(stmt.node, cst.If) else (*stmt.blocks, None)
-        ways = (_Way(stmt, block) for block in branches)
-        if missing := frozenset().union(*(_beside(whole, way.reached(event, region, module)) for way in ways)):
-            test = stmt.node.test if isinstance(stmt.node, cst.If) else stmt.node.subject
-            yield test, {root(u) for u in expression_uses(test, stmt)}, missing
+        each = (_Way(stmt, block) for block in ways(stmt))
+        if missing := frozenset().union(*(_beside(whole, way.reached(event, region, module)) for way in each)):
+            yield from ((test, {root(u) for u in expression_uses(test, stmt)}, missing) for test in asked)
 
 
 def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:

@@ -22,8 +22,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.alternatives import classes_of
+from torch2ms.tape.forward.branching import decided_by, settled, ways
 from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, one_item, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
+from torch2ms.tape.forward.dispatched import dispatched
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
@@ -159,22 +161,23 @@ def _of_function(call: cst.Call, stmt: Stmt, given: Given, module: ModuleInfo, p
     value = module.value(call.func)
     names = [value.name] if value.name or not value.items else [v.name for v in value.items if v.kind == "function"]
     found = [project.find(name, module) for name in names] if nets else []
-    infos = [info for info in found if isinstance(info, FunctionInfo)]
+    infos = [each for info in found if isinstance(info, FunctionInfo) for each in dispatched(info)]
+    by = call.func if len(found) == len(infos) or not call.args else call.args[0].value  # what decides which one runs
     yield from (left for info in infos for left in lent(call, stmt, given, info, nets))
     for number, net in nets if infos else ():
         cls = class_of(net, module, project)
-        ways = [
+        each = [
             _Forward(
                 cls, info, project, given.of(call, stmt, info.scope.params, info.scope.node), info.scope.params[number],
                 dotted(call.args[number].value),
             )
             for info in infos if number < len(info.scope.params)
         ] if cls is not None else []  # fmt: skip
-        runs = [way.run(way.info, ()) for way in ways] if len(ways) > 1 else []
+        runs = [way.run(way.info, ()) for way in each] if len(each) > 1 else []
         for name in sorted(set[str]().union(*(runs[0] ^ other for other in runs[1:]))):  # some of them leave it out
-            place, moves = f"{net.place}.{name}", given.moves(call.func, stmt)
-            yield Skipped(place, code(call.func), moves, ways[0].naming(name), ever=not moves)
-        for way in ways:
+            place, moves = f"{net.place}.{name}", given.moves(by, stmt)
+            yield Skipped(place, code(by), moves, each[0].naming(name), ever=not moves)
+        for way in each:
             yield from way.skipped(net.place)
 
 
@@ -246,15 +249,16 @@ class _Forward:
 
     def cuts(self, stmt: Stmt, info: FunctionInfo, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
         """The conditions and subscripts of a statement, and the layers that do not run under some of them."""
-        if type(stmt.node) is cst.If and whole:
-            ways = [(stmt, block) for block in (*stmt.blocks, None)[:2]]
+        if whole and (asked := decided_by(stmt)):
             left = set[str]()
-            for self.taken in ways:
+            for self.taken in ((stmt, block) for block in ways(stmt)):
                 if not _raises(self.taken[1]):
                     left |= whole - self.run(self.info, ())
             self.taken = None
-            found = by_branch(stmt, info.scope.body.walk(), info.module, self.of_list(info))
-            yield stmt.node.test, left | self.behind(found, info) | self.not_reached(stmt, info)
+            if type(stmt.node) is cst.If:
+                left |= self.behind(by_branch(stmt, info.scope.body.walk(), info.module, self.of_list(info)), info)
+            left |= self.not_reached(stmt, info)
+            yield from ((test, left) for test in asked)
         elif self.direct(stmt.uses, info) or self.choosing or any(type(n) in PICKING for n in stmt.nodes):
             loops = [a for a in stmt.ancestors() if a.is_loop]
             for node in descend(own(stmt)):
@@ -290,13 +294,12 @@ class _Forward:
 
     def unmet(self, stmt: Stmt, given: Given, whole: set[str]) -> Iterator[tuple[str, str]]:
         """The layers that do not run at any step: a flag that is written out keeps them from it."""
-        test = stmt.node.test if isinstance(stmt.node, cst.If) and whole else None
-        met = given.settled(test) if test is not None else None
-        if test is not None and met is not None:
-            self.taken = stmt, (*stmt.blocks, None)[0 if met else 1]
+        taken = settled(stmt, given) if given.written and whole else None
+        if taken is not None:
+            self.taken = stmt, (*taken, None)[0]
             left = whole - self.run(self.info, ())
             self.taken = None
-            yield from ((code(test), name) for name in sorted(left))
+            yield from ((code(decided_by(stmt)[0]), name) for name in sorted(left))
 
     def behind(self, places: frozenset[str], info: FunctionInfo) -> set[str]:
         """The layers that values depend on."""
@@ -347,7 +350,7 @@ class _Forward:
         found: set[str] = set()
         for stmt in stmts:
             if not any(is_no_grad(i.item, info.module) for w in stmt.modes for i in w.items):
-                named = self.named(stmt, info, around)
+                named = self.named(stmt, info, around) - self.untaken(stmt, info, given)
                 layers = [d for d in stmt.defs if stmt.out[d].kind == "module"] if type(stmt.node) is cst.For else ()
                 if layers:
                     each = {**each, **dict.fromkeys(layers, named)}
@@ -357,8 +360,8 @@ class _Forward:
             certain = self.taken is not None and stmt is self.taken[0]
             if certain and self.taken is not None:
                 blocks = [self.taken[1]] if self.taken[1] is not None else []
-            elif given.written and type(stmt.node) is cst.If and (met := given.settled(stmt.node.test)) is not None:
-                blocks, certain = stmt.blocks[:1] if met else stmt.blocks[1:], True
+            elif given.written and (taken := settled(stmt, given)) is not None:
+                blocks, certain = taken, True
             ends = isinstance(stmt.node, (cst.Return, cst.Raise, cst.Continue, cst.Break))
             for block in blocks:
                 inner, leaves = self.among(block.stmts, info, around, each, given)
@@ -376,6 +379,15 @@ class _Forward:
         found = self.direct(uses, info) - _cut(stmt, self.prefix(info))
         for call, method in methods:
             found |= self.run(method, around, Given().of(call, stmt, method.scope.params, method.scope.node))
+        return found
+
+    def untaken(self, stmt: Stmt, info: FunctionInfo, given: Given) -> set[str]:
+        """The layers on sides of conditional expressions that what is written out keeps from running."""
+        found = set[str]()
+        for node in stmt.nodes if given.written and not stmt.blocks else ():
+            if type(node) is cst.IfExp and (met := given.settled(node.test)) is not None:
+                sides = [self.direct(expression_uses(side, stmt), info) for side in (node.body, node.orelse)]
+                found |= sides[met] - sides[not met]
         return found
 
     def methods(self, stmt: Stmt, info: FunctionInfo) -> Iterator[tuple[cst.Call, FunctionInfo]]:

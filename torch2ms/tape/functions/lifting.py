@@ -11,7 +11,17 @@ import libcst as cst
 from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.sites import Site, Unseen, bound_arguments, inherited, receiving, resolved, versions
+from torch2ms.analysis.program.sites import (
+    CALL,
+    Site,
+    Unseen,
+    any_object,
+    bound_arguments,
+    inherited,
+    receiving,
+    resolved,
+    versions,
+)
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
@@ -26,12 +36,7 @@ from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handed_out import handed_out
 from torch2ms.tape.functions.handed_versions import hand_on_versions
-from torch2ms.tape.functions.handing import (
-    event_of,
-    handed_of,
-    handing_at,
-    steps_always,
-)
+from torch2ms.tape.functions.handing import event_of, handed_of, handing_at, steps_always
 from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.own_steps import own_step
@@ -98,6 +103,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
 def _read(project: Project, lifting: Lifting, events: dict[int, list[Event]], unseen: Unseen) -> None:
     """Enter the events of every scope, and the function that each call reaches for certain or may reach."""
     certain = resolved(project)
+    objects = any(CALL in cls.methods for m in project.modules.values() for cls in m.classes.values())
     for module in project.modules.values():
         for scope in module.scope.walk():
             events[id(scope)] = find(scope, module)
@@ -111,8 +117,11 @@ def _read(project: Project, lifting: Lifting, events: dict[int, list[Event]], un
                             unseen.names.add(info.name)  # the call stays as it is, and so must what it calls
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
-                    elif type(call.func) is cst.Attribute and id(call) not in own:
-                        _may_reach(call, call.func, stmt, module, project, unseen)
+                    elif id(call) not in own:
+                        if objects and any_object(call.func, module, project):
+                            unseen.add(call, CALL, stmt)
+                        if type(call.func) is cst.Attribute:
+                            _may_reach(call, call.func, stmt, module, project, unseen)
 
 
 def _may_reach(
