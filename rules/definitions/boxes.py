@@ -163,3 +163,42 @@ class Permute(nn.Cell):
 
     def construct(self, x):
         return ops.permute(x, self.dims)
+
+
+def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
+    """Means of bilinear samples in the parts of each box: products with the weights of its rows and of its columns."""
+    rows, columns = (output_size, output_size) if isinstance(output_size, int) else output_size
+    if isinstance(boxes, (list, tuple)):
+        places = np.concatenate([np.full((len(part), 1), i) for i, part in enumerate(boxes)])
+        boxes = np.concatenate([places, np.concatenate([part.asnumpy() for part in boxes])], 1)
+    else:
+        boxes = boxes.asnumpy()
+    corners = boxes[:, 1:].astype(np.float32) * np.float32(spatial_scale) - np.float32(0.5 if aligned else 0.0)
+
+    def weights(start, end, count, length):
+        size = end - start if aligned else max(end - start, np.float32(1.0))
+        each = sampling_ratio if sampling_ratio > 0 else math.ceil(size / count)
+        if each <= 0:
+            return ops.zeros((count, length), dtype=input.dtype)
+        at = start + (np.arange(count * each) + 0.5) * size / (count * each)
+        inside = (at >= -1) & (at <= length)
+        apart = np.abs(np.clip(at, 0, length - 1)[:, None] - np.arange(length))
+        found = np.maximum(1 - apart, 0) * inside[:, None]
+        return ms.Tensor(found.reshape(count, each, length).mean(1), input.dtype)
+
+    found = []
+    for place, (left, top, right, bottom) in zip(boxes[:, 0], corners):
+        down = weights(top, bottom, rows, input.shape[2])
+        across = weights(left, right, columns, input.shape[3])
+        found.append(ops.matmul(ops.matmul(down, input[int(place)]), across.T))
+    return ops.stack(found) if found else ops.zeros((0, input.shape[1], rows, columns), dtype=input.dtype)
+
+
+class RoIAlign(nn.Cell):
+    def __init__(self, output_size, spatial_scale, sampling_ratio, aligned=False):
+        super().__init__()
+        self.output_size, self.spatial_scale = output_size, spatial_scale
+        self.sampling_ratio, self.aligned = sampling_ratio, aligned
+
+    def construct(self, input, rois):
+        return roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned)

@@ -5,7 +5,14 @@ import numpy as np
 from mindspore import ops
 
 
-class Constraint:
+class Standing(type):
+    """Classes that stand for themselves count as their own instances."""
+
+    def __instancecheck__(cls, value):
+        return super().__instancecheck__(value) or isinstance(value, type) and issubclass(value, cls)
+
+
+class Constraint(metaclass=Standing):
     event_dim = 0
     is_discrete = False
 

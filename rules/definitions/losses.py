@@ -21,6 +21,13 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+def loss_of_doubles(input, target, weight=None, reduction="mean"):
+    """Binary cross entropy of probabilities in double precision; the logarithm ends near -100, as PyTorch's does."""
+    least = 3.72e-44
+    loss = -target * ops.log(ops.clamp(input, min=least)) - (1 - target) * ops.log(ops.clamp(1 - input, min=least))
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
 def loss_of_logits(logits, target, weight=None, reduction="mean", pos_weight=None):
     """Binary cross entropy, in double precision too."""
     scale = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1

@@ -15,12 +15,23 @@ def windows(x, dim, size, step):
     return ops.movedim(found, dim % x.ndim + 1, -1)
 
 
+def dim_order(x):
+    return tuple(sorted(range(x.ndim), key=lambda axis: -x.stride()[axis]))
+
+
 def as_strided(x, size, stride, storage_offset=0):
-    """A copy of the places that the strides reach."""
+    """A copy of the places that the strides reach; of a view that is turned, they count in the memory behind it."""
+    x = x.permute(dim_order(x))
     places = np.full((1,) * len(size), storage_offset or 0)
     for axis, (count, step) in enumerate(zip(size, stride)):
         places = places + (np.arange(count) * step).reshape((-1,) + (1,) * (len(size) - 1 - axis))
     return ops.gather(x.reshape(-1), ms.Tensor(places.reshape(-1)), 0).reshape(tuple(size))
+
+
+def vander(x, N=None):
+    """Rising powers of each number, row by row; a single number is a row of one."""
+    x = x if x.ndim else x.reshape(1)
+    return ops.pow(x.expand_dims(-1), ops.arange(x.shape[-1] if N is None else N))
 
 
 def broadcast_tensors(*tensors):

@@ -15,6 +15,22 @@ from torch2ms.findings import Tier
 X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
 # program -> names whose values are compared
 PROGRAMS = {
+    X + "a = torch.cat([x, torch.tensor([])], 1)\ne = torch.empty(0)\nb = torch.cat((e, x), dim=1)\n"
+    "c = torch.cat([torch.ones(2, 1, dtype=torch.int64), torch.FloatTensor()])": ["a", "b", "c"],
+    X + "p, t = torch.sigmoid(x.double()), (x > 0).double()\nw = torch.full((2,), 2.0, dtype=torch.float64)\n"
+    "import torch.nn.functional as F\ncriterion = torch.nn.BCEWithLogitsLoss(reduction='none', pos_weight=w)\n"
+    "a, b = F.binary_cross_entropy(p, t), F.binary_cross_entropy(p, t, weight=t + 1, reduction='sum')\n"
+    "z = x.double()\nc = criterion(z, t)\nd = torch.nn.functional.batch_norm(z, None, None, training=True)\n"
+    "e = torch.nn.functional.batch_norm(z, w, w, w, w)": ["a", "b", "c", "d", "e"],
+    X + "a, d = str(x.device), x.device\nb = 'on ' + str(d)\nc = f'{d}'\n"
+    "e = a == 'cpu', b == 'on cpu', c == 'cpu', d == torch.device('cpu')": ["e"],
+    "import torch.multiprocessing as mp\nq, lock = mp.Queue(), mp.Lock()\nq.put(3)\n"
+    "a, b = q.get(), lock.acquire()\nc = mp.Value('d', 2.5, lock=False).value": ["a", "b", "c"],
+    "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.norm = torch.nn.LayerNorm(2)\n        self.register_buffer('kept', torch.ones(2))\n"
+    "        self.register_buffer('passing', torch.zeros((2, 3)), persistent=False)\nnet = Net()\n"
+    "a, b = 'passing' in net.state_dict(), 'kept' in net.state_dict()\n"
+    "c = len([name for name in ('kept', 'passing', 'norm.weight') if name in net.state_dict()])": ["a", "b", "c"],
     X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])": ["result"],
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
@@ -44,7 +60,7 @@ PROGRAMS = {
     X + "from functools import partial\ny, i, low = x * 2, torch.tensor([[1], [0]]), -0.5\n"
     "add, pick = partial(torch.add, other=y), partial(torch.gather, dim=1, index=i)\n"
     "cut = partial(torch.nn.functional.hardtanh, min_val=low)\n"
-    "y = x * 0\nlow = 9.0\na, b, c = add(x), pick(x), list(map(cut, [x, y]))": ["a", "b", "c"],
+    "y = x * 0\nlow = 9.0\na, b, c = add(x), pick(x), torch.stack(list(map(cut, [x, y])))": ["a", "b", "c"],
     "q = torch.tensor([3, -4, 5], dtype=torch.int32)\nresult = torch.div(q, 2, rounding_mode='floor')": ["result"],
     "m = torch.nn.LeakyReLU(0.3)\na, b = type(m) == torch.nn.LeakyReLU, isinstance(m, torch.nn.LeakyReLU)\n"
     "c, d = type(m) in (torch.nn.ReLU, torch.nn.ReLU6), {torch.nn.LeakyReLU: 2}[type(m)]": list("abcd"),
@@ -257,6 +273,10 @@ PROGRAMS = {
     "d = torch.diag(torch.tensor([1, 2, 3], dtype=torch.int8))": list("abcd"),
 }
 REFUSED = [
+    X + "x = x.double()\nloss = torch.nn.BCEWithLogitsLoss()(x, x)",
+    "loss = torch.nn.functional.hinge_embedding_loss(torch.tensor([1, 2]), torch.tensor([1, -1]))",
+    "loss = torch.nn.HingeEmbeddingLoss(reduction='sum')(torch.tensor([1, 2]), torch.tensor([1, -1]))",
+    "import torch.multiprocessing as mp\np = mp.Process(target=print)",
     "result = torch.topk(torch.tensor([]), 0)",
     "g = torch.Generator()\ng.manual_seed(1)\na = torch.rand(3, generator=g)\n"
     "g.manual_seed(1)\nb = torch.rand(3, generator=g)",

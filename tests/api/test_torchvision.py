@@ -29,6 +29,8 @@ image = torch.tensor(pixels.transpose(2, 0, 1) / 255, dtype=torch.float32)
 """
 MEASURED = [
     ("ops.box_area(first)", (3,), 22.1818),
+    ("ops.roi_align(image[None], [first], (2, 3), 0.5)", (3, 3, 2, 3), -1.6206),
+    ("ops.RoIAlign(2, 1.0, 2, aligned=True)(image[None], [first])", (3, 3, 2, 2), -0.5841),
     ("ops.box_iou(first, second)", (3, 3), 0.255),
     ("ops.generalized_box_iou(first, second)", (3, 3), 0.1259),
     ("ops.distance_box_iou(first, second)", (3, 3), 0.0671),

@@ -203,6 +203,7 @@ _QUESTIONS = (
     "cls",
     "rank",
     "dtype",
+    "dimensionless",
     "odd",
     "varied",
     "guessed",
@@ -307,6 +308,13 @@ class Use:
         """The element type of a tensor argument, empty where unknown."""
         node = self.node(name)
         return self.facts.dtype(node) if node is not None else ""
+
+    def dimensionless(self, name: str) -> bool:
+        """True where an argument is the shape of a tensor without dimensions: `x.shape`, `x.size()`."""
+        node = self.node(name)
+        node = node.func if isinstance(node, cst.Call) and not node.args else node
+        sized = isinstance(node, cst.Attribute) and node.attr.value in ("shape", "size")
+        return sized and self.facts.rank(node.value) == 0  # type: ignore[union-attr]
 
     def number(self, name: str) -> bool:
         """True where an argument is a number of NumPy."""

@@ -10,6 +10,7 @@ IMPORTS: dict[str, str] = {
     "copy": "import copy",
     "contextlib": "import contextlib",
     "math": "import math",
+    "multiprocessing": "import multiprocessing",
     "itertools": "import itertools",
     "gzip": "import gzip",
     "os": "import os",

@@ -77,7 +77,7 @@ def api_call(name: str, given: Given) -> Value | None:
         return seen
     if name.startswith(("torch.distributions.", "torch.func", "torchvision")):
         return Value("object" if "distributions" in name else "unknown", name=name, deps=given.deps)
-    if name.startswith(("torch.nn.init.", "torch.utils.")) or not name.startswith("torch."):
+    if name.startswith(("torch.nn.init.", "torch.utils.", "torch.multiprocessing.")) or not name.startswith("torch."):
         return Value("unknown", deps=given.deps)
     return None
 

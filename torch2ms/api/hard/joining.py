@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.promotion import promoted
 
+_NOTHING = re.compile(r"(torch\.)?\w*Tensor\(\)")
 _JOINED = {"concat": "cat", "concatenate": "cat"}
 
 
@@ -20,7 +24,7 @@ def joined(use: Use) -> Choice:
     types = _types(use)
     common = promoted(set(types)) if all(types) and len(set(types)) > 1 else ""
     ranks = {use.facts.rank(e.value) for e in elements if isinstance(e, cst.Element)}
-    if name == "cat" and ranks != {1} and any(use.facts.hollow(e.value) for e in elements):
+    if name == "cat" and ranks != {1} and any(_hollow(e, use) for e in elements):
         return Choice("joined({tensors}, {dim:axis})")
     if name == "cat" and _may_differ(use, node, types):
         return Choice("joined({tensors}, {dim:axis})")
@@ -30,6 +34,12 @@ def joined(use: Use) -> Choice:
         return Choice(f"ops.stack([part.value() for part in {{tensors}}]{axis})")  # no Parameter beside a tensor
     parts = f"[part.astype(ms.{common}) for part in {{tensors}}]" if common else "{tensors}"
     return Choice(f"ops.{name}({parts}{axis})")
+
+
+def _hollow(element: cst.BaseElement, use: Use) -> bool:
+    """Whether it may be a tensor of one dimension without elements, which torch leaves out beside any others."""
+    empty = use.facts.odd(element.value) == "empty" and use.facts.rank(element.value) == 1
+    return empty or use.facts.hollow(element.value) or bool(_NOTHING.fullmatch(code(element.value)))
 
 
 def _may_differ(use: Use, node: cst.BaseExpression | None, types: list[str]) -> bool:

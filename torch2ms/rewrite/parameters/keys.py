@@ -31,6 +31,10 @@ from torch2ms.rewrite.translation import Translation
 STATES = re.compile(r"\.state_dict\(\s*\)")
 WRITTEN = re.compile(r"""["'][\w.]*(?:running|num_batches_tracked|weight|bias)\w*["']\s+(?:not\s+)?in\b"""
                      r"""|(?:ends|starts)with\(\s*\(?\s*["']""")  # fmt: skip
+REGISTERED = re.compile(r"""register_buffer\(\s*(?:name\s*=\s*)?["'](\w+)["']""")
+PASSING = re.compile(
+    REGISTERED.pattern + r"""(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?,\s*(?:persistent\s*=\s*)?False\s*,?\s*\)"""
+)
 READING = ("items", "keys", "values", "get")
 COPYING = ("load", "load_file", "deepcopy", "load_checkpoint")  # values that nobody else has
 
@@ -46,7 +50,21 @@ def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     tell_of_state("Module.state_dict", "it is asked by the names that torch gives, and goes nowhere else", work)
     if renames:
         work.notes.needs.add("named_state")
-    return cst.parse_expression(f"named_state({held})" if renames else f"dict({held}.parameters_and_names())")
+    passing = _passing(work.project)
+    pairs = f"named_state({held})" if renames else f"dict({held}.parameters_and_names())"
+    if passing:
+        listed = f"named_state({held}).items()" if renames else f"{held}.parameters_and_names()"
+        left_out = f"name.rpartition('.')[2] not in {passing!r}"
+        pairs = f"{{name: value for name, value in {listed} if {left_out}}}"
+    return cst.parse_expression(pairs)
+
+
+def _passing(project: Project) -> tuple[str, ...]:
+    """Buffers that are in no state: those registered with `persistent=False`, wherever their names stand."""
+    sources = [module.source for module in project.modules.values() if "register_buffer" in module.source]
+    passing = {name for source in sources for name in PASSING.findall(source)}
+    kept = {name for source in sources for name in REGISTERED.findall(PASSING.sub("", source))}
+    return tuple(sorted(passing - kept))
 
 
 def _of_part(original: cst.Call, work: Translation) -> bool:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.held_types import of_held
@@ -38,6 +39,8 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
             simple = isinstance(original.args[0].value, _SIMPLE) and not set(shown) & set('"\\')
             written = f'f"torch.Size({{{shown}}})"' if simple else f'"torch.Size({{}})".format({shown})'
             return cst.parse_expression(written)
+        if what == "device" and called == "str":
+            return _spelled(original.args[0].value, updated, work) or updated
         why = f"MindSpore writes {what}s in another way"
         work.refuse("T2M605", f"{called} of a {what}", why, "print it, or write the text yourself")
         return updated
@@ -115,6 +118,8 @@ def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Tran
 
 
 def _device_of_tensor(node: cst.BaseExpression, work: Translation) -> bool:
+    if type(node) is cst.Name and work.module.value(node).kind == "device":
+        node = bound_once(node.value, work.stmt, work.module) or node
     if type(node) is not cst.Attribute or node.attr.value != "device":
         return False
     return work.module.value(node.value).kind in ("tensor", "param")
