@@ -21,6 +21,7 @@ SHALLOW = ("copy.copy", "dataclasses.replace", "dict", "collections.OrderedDict"
 METHODS = ("copy", "_replace")
 ELSEWHERE = ("api", "lossfn", "module", "builtin", "class", "dataset", "loader")
 TENSORS = ("tensor", "param", "numpy")
+BINDING = (cst.Assign, cst.For)
 HOLDERS = ("object", "dict", "list", "tuple", "unknown")
 
 
@@ -38,7 +39,7 @@ class Alike:
     def of(self, scope: Scope) -> Pairs:
         if id(scope) not in self.known:
             stmts = list(scope.body.walk())
-            made = [(s, *taken) for s in stmts if (taken := _taken(s.node)) is not None]
+            made = [(s, *taken) for s in stmts if type(s.node) in BINDING and (taken := _taken(s.node))]
             pairs = ((dotted(target), _shares(value, self.module)) for _, target, value in made)
             known = [(name, place) for name, place in pairs if name and place and name != place]
             self.known[id(scope)] = known + self.handed_out(made, set().union(*[s.muts for s in stmts]))
