@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torch2ms.analysis.chains import base, is_change
@@ -196,6 +198,28 @@ def keeps_part(stmt: Stmt, name: str) -> bool:
     return any(type(value) is not cst.Name and name in shows(value) for value in held)
 
 
+def given_on(stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    """What a statement gives a name, an attribute, a container or a caller, each part of it."""
+    node = stmt.node.value if type(stmt.node) is cst.Expr else stmt.node
+    if isinstance(node, (cst.Assign, cst.AnnAssign, cst.Return, cst.Yield)) and isinstance(
+        node.value, cst.BaseExpression
+    ):
+        yield from _parts(node.value)
+    for call in stmt.calls:
+        if _keeps(call) or name_called(call) in _TAKING:
+            yield from (part for arg in call.args for part in _parts(arg.value))
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Each of `(mean, std)`, of `{"x": x}`, and what a comprehension collects."""
+    if isinstance(node, (cst.Tuple, cst.List, cst.Set, cst.Dict)):
+        yield from (part for element in node.elements for part in _parts(element.value))
+    elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+        yield from _parts(node.elt)
+    else:
+        yield node.value if isinstance(node, cst.DictComp) else node
+
+
 def _keeps(call: cst.Call) -> bool:
     """The call makes something that keeps what it is given: an object of a class, a dict."""
     last = dotted(call.func).rpartition(".")[2]
@@ -279,19 +303,24 @@ def _sources(node: cst.BaseExpression) -> set[str]:
 
 def shows(node: cst.BaseExpression) -> set[str]:
     """The places whose memory an expression may show: `x`, `p.grad.detach()`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
+    return {dotted(shown) for shown in shown_by(node)} - {""}
+
+
+def shown_by(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What has the memory that an expression may show, also where it is no place: `slots[0].key`."""
     while True:
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             last = node.func.attr.value
             if last not in VIEWS and not (last.endswith("_") and not last.endswith("__")):
-                return set()
+                return []
             function = isinstance(node.func.value, cst.Name) and node.func.value.value == "torch" and node.args
             node = node.args[0].value if function else node.func.value
         elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS or isinstance(node, cst.Subscript):
             node = node.value
         elif len(parts := _either(node)) > 1 or parts[0] is not node:
-            return {place for part in parts for place in shows(part)}
+            return [shown for part in parts for shown in shown_by(part)]
         else:
-            return {dotted(node)} - {""}
+            return [node]
 
 
 def is_gradient(node: cst.CSTNode) -> bool:

@@ -275,7 +275,8 @@ class Augmented:
     ) -> list[cst.BaseStatement] | None:
         """`stashed`: others have it without its graph, and a write by index would not reach them."""
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
-        name, symbol = dotted(target), code(node.operator).strip().removesuffix("=")
+        name = dotted(target) or code(self.writer.expression(target))
+        symbol = code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
         value_text = value_text.format(code(self.writer.expression(node.value)))
         saved = symbol == "**" or symbol in ("*", "/") and not self.in_place.number(node.value)

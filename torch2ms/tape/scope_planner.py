@@ -159,6 +159,7 @@ class ScopePlanner:
         self.writer.gone = {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted}
         finder = Finder(
             self.module,
+            self.project,
             {id(e.stmt) for e in self.records.events if e.kind == "clear" and (not e.lifted or e.called)}
             | self.records.joined,
             self.records.events,

@@ -144,7 +144,7 @@ def entered(held: Value, method: str) -> Value | None:
     if one.leaf:
         one = Value("param", deps=held.deps)
     if one.deps:
-        param = one if one.kind == "param" else None
+        param = one if one.kind in ("param", "params") or one.kind == "list" and one.name == "of param" else None
         if method == "values":
             return Value("list", deps=held.deps, name=held.name, each=param)
         return Value("list", each=Value("tuple", items=(Value("str"), param))) if param is not None else None

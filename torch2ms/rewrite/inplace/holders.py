@@ -117,7 +117,7 @@ def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> 
     scope = info.scope
     returned = (s.node.value for s in scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
     places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
-    others = places - scope.locals or "self" in places or _kept(places, scope) or hands_out(scope)
+    others = places - scope.locals or "self" in places or _kept(places, scope) or hands_out(info, project)
     return owner if others else ""
 
 
@@ -125,6 +125,7 @@ def _reached(given: cst.BaseExpression, module: ModuleInfo, project: Project) ->
     """The function or method of the project that an expression runs, and what it is called on."""
     called = given.func if type(given) is cst.Call else given
     owner = called.value if type(called) in (cst.Attribute, cst.Subscript) else called  # type: ignore[attr-defined]
+    owner = called if module.value(owner).kind == "modulefile" else owner
     runs = module.value(called).kind in ("module", "object") and type(given) is cst.Call
     owner, method = (called, "forward") if runs else (owner, "__getitem__")
     name = module.value(owner).name

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.sharing import begun, shares, shows
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.sharing import begun, given_on, shares, shown_by, shows
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant
 
 MAKING = frozenset(
@@ -19,10 +20,12 @@ def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> boo
     """A statement of this module gives an attribute of that name to others, or puts into it what others have; what the
     function has just made is its own until then."""
     place, value = dotted(target), module.value(target)
-    if value.kind != "tensor" or value.leaf or not place or target.attr.value in ("data", "grad"):
+    if value.kind != "tensor" or value.leaf or target.attr.value in ("data", "grad"):
         return False
-    if _of_class(target, stmt, module):
+    if _of_class(target, stmt, module) or not value.likely and target.attr.value in _of_items(module):
         return True
+    if not place:
+        return False
     here = [s for s in stmt.block.scope.body.walk() if s.number < stmt.number]
     if new := begun(place, stmt):
         return any(shares(s, place) for s in here if new < s.number)
@@ -32,6 +35,20 @@ def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> boo
         (not value.likely or s in here or _cut_there(s, other)) and (shares(s, other) or _taken(s, other))
         for s, other in others
     )
+
+
+@once
+def _of_items(module: ModuleInfo) -> frozenset[str]:
+    """The attributes that others have of objects without names: `first = slots[0].key`, `[s.key for s in slots]`."""
+    stmts = (s for scope in module.scope.walk() for s in scope.body.walk())
+    parts = ((s, part) for s in stmts for part in given_on(s) if not _as_numpy(part))
+    shown = ((s, node) for s, part in parts for node in shown_by(part))
+    return frozenset(n.attr.value for s, n in shown if isinstance(n, cst.Attribute) and dotted(n) not in s.uses)
+
+
+def _as_numpy(node: cst.BaseExpression) -> bool:
+    """`slots[0].key.numpy()`, which is asked for its numbers."""
+    return isinstance(node, cst.Call) and name_called(node) == "numpy"
 
 
 def _of_class(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> bool:

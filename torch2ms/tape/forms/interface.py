@@ -205,9 +205,23 @@ def _exposed(stmts: list[Stmt], outputs: Outputs, writer: Writer) -> list[str]:
 def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:
     """Parameters that the statements write into: MindSpore forbids that for what a gradient function is given."""
     inner = [i for s in stmts for i in s.walk()]
-    changing = [i for i in inner if type(i.node) is not cst.AugAssign]  # `x += y` binds x again
+    adding, changing = ([i for i in inner if (type(i.node) is cst.AugAssign) is adds] for adds in (True, False))
     written = {m for i in changing for m in i.muts if not _of_a_copy(m, i)}
+    written |= {m for i in adding for m in i.muts if _shown(m, writer, inner)}  # `x += y` binds other names again
     return [p for p in params if p in written and "tensor" in writer.kinds(p, stmts)]
+
+
+def _shown(name: str, writer: Writer, inner: list[Stmt]) -> bool:
+    """The name is one for what an object keeps, `mean = stats.mean` or `mean, var = stats`, wherever it is bound."""
+    made = [s for s in writer.scope.body.walk() if name in s.defs and type(s.node) is not cst.AugAssign]
+    return bool(made) and not any(s in inner for s in made) and all(_names_part(s.node) for s in made)
+
+
+def _names_part(node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Assign):
+        return False
+    place, parts = dotted(node.value), isinstance(node.targets[0].target, (cst.Tuple, cst.List))
+    return "." in place or parts and bool(place)
 
 
 def _of_a_copy(name: str, stmt: Stmt) -> bool:

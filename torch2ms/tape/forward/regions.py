@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap, overlaps
@@ -23,6 +23,7 @@ from torch2ms.tape.forward.effects import RUN, clash, effects, leaves, pure
 from torch2ms.tape.forward.nested import nested
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import (
+    added_to,
     changed_before,
     puts_back,
     same_object,
@@ -43,7 +44,7 @@ def _only_reads(event: Event) -> bool:
 class Finder:
     """Finds regions in one scope. `busy` are statements that must keep their place: events, and regions of others."""
 
-    def __init__(self, module: ModuleInfo, dropped: set[int], events: list[Event]) -> None:
+    def __init__(self, module: ModuleInfo, project: Project, dropped: set[int], events: list[Event]) -> None:
         self.module = module
         self.dropped = dropped
         kept = {id(e.stmt) for e in events if not _only_reads(e)}
@@ -51,7 +52,7 @@ class Finder:
         self.constant = {id(e.stmt) for e in events if nested(e)}
         self.taken: dict[int, Region] = {}
         self.activity = Activity(module)
-        self.captured, self.alike = captured(module), alike(module)
+        self.captured, self.alike = captured(module), alike(module, project)
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
         self.draws = True  # networks may draw random numbers
         self.repeating = False  # a forward outside of a loop may run again in each turn
@@ -221,7 +222,9 @@ class Finder:
         region.block = block
         if not active:
             return
-        makers = self.makers(feeding, self.filled(active, region), active[0])  # a list is made where it is filled
+        makers = self.makers(
+            feeding, self.filled(active, region), added_to(active), active[0]
+        )  # a list is made where it is filled
         active = sorted([*active, *makers], key=lambda s: s.number)
         feeding = [s for s in feeding if s not in makers]
         stmts, graphs = block.stmts, {id(s) for s in active}
@@ -239,7 +242,7 @@ class Finder:
         self.move_behind(region, inside, useful)
         self.leave_before(region, inside, graphs, active[-1])
         more = [s for s in feeding if s.number < inside[0].number]
-        if more := self.makers(more, self.filled(inside, region), active[0]):
+        if more := self.makers(more, self.filled(inside, region), added_to(inside), active[0]):
             region.after = []
             active = sorted([*active, *more], key=lambda s: s.number)
             self.fill(region, Level(block, active, [s for s in feeding if s not in more]), end)
@@ -255,9 +258,11 @@ class Finder:
         """The names of what the statements change."""
         return {root(m) for s in stmts if not puts_back(s, region.event) for m in s.all_muts}
 
-    def makers(self, feeding: list[Stmt], filled: set[str], first: Stmt) -> list[Stmt]:
-        """The statements that make what is filled inside of the region: they go inside, too."""
-        making = [s for s in feeding if {root(d) for d in s.defs} & filled and not s.blocks and not same_object(s.node)]
+    def makers(self, feeding: list[Stmt], filled: set[str], again: set[str], first: Stmt) -> list[Stmt]:
+        """The statements that make what is filled inside of the region: they go inside, too. Those that only name what
+        is there do if a name is bound `again`: a gradient function may not write into what it is given."""
+        making = [s for s in feeding if {root(d) for d in s.defs} & filled and not s.blocks]
+        making = [s for s in making if not same_object(s.node) or s.defs & again]
         return [s for s in making if not self.used_before(s, first, first.block)]
 
     def parted(self, region: Region, inside: list[Stmt], useful: set[int], graphs: set[int]) -> bool:
@@ -291,9 +296,10 @@ class Finder:
         for stmt in list(inside):
             if id(stmt) in graphs or stmt.number > last.number and not region.waiting:
                 continue  # behind the last one: the root needs it where the call stands
-            filled = self.filled((s for s in inside if s is not stmt), region)
-            if {root(d) for d in stmt.all_defs} & filled and not same_object(stmt.node):
-                continue  # it makes what a later one fills
+            others = [s for s in inside if s is not stmt]
+            if {root(d) for d in stmt.all_defs} & self.filled(others, region):
+                if not same_object(stmt.node) or stmt.defs & added_to(others):
+                    continue  # it makes what a later one fills
             if self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
 

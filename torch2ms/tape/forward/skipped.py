@@ -24,6 +24,7 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.alternatives import classes_of
 from torch2ms.tape.forward.branching import decided_by, settled, ways
 from torch2ms.tape.forward.choices import LAYERS, SEQUENTIAL, by_name, chosen, moving, one_item, own, tests_of
+from torch2ms.tape.forward.cut_uses import without_graph
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.dispatched import dispatched
 from torch2ms.tape.forward.fixed import fixed
@@ -425,11 +426,10 @@ class _Forward:
                 for stmt in scope.body.walk():
                     if isinstance(stmt.node, cst.Expr) and (begins or BEGINNING.match(code(stmt.node))):
                         continue  # `nn.init.zeros_(self.extra.weight)`
-                    if isinstance(stmt.node, cst.Expr) and code(stmt.node).startswith("print("):
-                        continue  # no loss comes of it
                     uses = (u.split(".")[1:] for u in stmt.uses | stmt.muts if not others or not u.startswith("self."))
                     if any(attr in names for names in uses) or others and _deeper(stmt, attr):
-                        return True
+                        if not without_graph(stmt, attr, module):
+                            return True
         return False
 
     def replaced(self, scope: Scope) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
@@ -134,6 +136,11 @@ def same_object(node: cst.CSTNode) -> bool:
         return False
     values = [e.value for e in node.value.elements] if isinstance(node.value, cst.Tuple) else [node.value]
     return all(dotted(_moved(v)) for v in values)
+
+
+def added_to(stmts: Iterable[Stmt]) -> set[str]:
+    """The names to whose tensors statements add something: `mean += h.mean(0)`."""
+    return {d for s in stmts for inner in s.walk() if type(inner.node) is cst.AugAssign for d in inner.defs}
 
 
 def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
