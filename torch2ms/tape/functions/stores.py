@@ -312,8 +312,7 @@ class _Search:
 
     def meets(self, owner: Owner, scope: Scope, module: ModuleInfo, touches: list[Event]) -> bool:
         """Something in the scope uses gradients that another call may have left there, or it is called unseen."""
-        events = self.events[id(scope)]
-        unseen = scope in self.known.unseen or scope.name in self.valued
+        events, unseen = self.events[id(scope)], scope in self.known.unseen or scope.name in self.valued
         return bool(events) and unseen or uses_left(owner, scope, module, [*events, *touches])
 
     def made_apart(
