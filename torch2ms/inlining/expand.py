@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import libcst as cst
@@ -148,9 +148,12 @@ class Inliner(Suites):
         return made_up
 
     def passed(
-        self, made: Candidate, bound: dict[str, cst.BaseExpression], taken: set[str]
+        self, made: Candidate, bound: dict[str, cst.BaseExpression], taken: set[str], direct: Mapping[str, str]
     ) -> tuple[dict[str, cst.BaseExpression], list[cst.BaseStatement]]:
-        """What stands for each name of the body that means something outside, and the statements that bind some."""
+        """What stands for each name of the body that means something outside, and the statements that bind some.
+
+        `direct`: the names that variables of the body have where it is written out.
+        """
         texts: dict[str, cst.BaseExpression] = {
             name: cst.parse_expression(other) for name, other in translated_names(made, self.module).items()
         }
@@ -161,7 +164,7 @@ class Inliner(Suites):
             elif made.mentions(name, bound) == 1 and name not in made.rebound and _of_names(value):
                 texts[name] = value if value.lpar else _in_parentheses(value)
             else:
-                own = _fresh(name, taken)
+                own = direct.get(name) or _fresh(name, taken)
                 above.append(_assigned(own, value))
                 texts[name] = cst.Name(own)
         return texts, above
@@ -175,11 +178,13 @@ class Inliner(Suites):
         """
         around = _names(scope) if scope.is_function else self.module.scope.locals
         taken = self.taken.setdefault(id(scope), around | self.module.scope.locals | self.module.imports.table.keys())
-        texts, above = self.passed(made, bound, taken)
         lines = made.at(bound)
         assert lines is not None
         locals_ = sorted(made.info.scope.locals - set(bound))
-        direct = _direct(lines, targets, locals_, set().union(*map(_mentioned, texts.values())))
+        others = set().union(*map(_mentioned, lines)) - {*locals_, *bound}  # of the scopes around the function
+        own = [*locals_, *sorted(made.rebound)]
+        direct = _direct(lines, targets, own, others.union(*map(_mentioned, bound.values())))
+        texts, above = self.passed(made, bound, taken, direct)
         texts |= {name: cst.Name(direct.get(name) or _fresh(name, taken)) for name in locals_}
         body = Substituted(texts)
         known = {n: v for n, v in bound.items() if n in made.rebound and constant(v) is not ...}
