@@ -273,7 +273,8 @@ def _direct(lines: list[cst.BaseStatement], targets: Sequence[str], own: list[st
     returned = _parts(_returned(lines)) if len(targets) > 1 else [_returned(lines)]
     if len(returned) != len(targets):
         return {}
-    pairs = [(dotted(value), name) for value, name in zip(returned, targets, strict=True) if dotted(value) in own]
+    both = zip(returned, targets, strict=True)
+    pairs = [(dotted(value), name) for value, name in both if dotted(value) in own and name != "_"]
     found = dict(pairs)
     clear = len(found) == len(pairs) and not {*own}.intersection(name for old, name in pairs if old != name)
     return found if clear and not ({*targets} - {*found.values()}) & {*own} else {}
