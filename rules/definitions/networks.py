@@ -77,7 +77,8 @@ class MobileNetV2(nn.Cell):
         super().__init__()
         inputs, self.last_channel = divisible_by_8(32 * width_mult), divisible_by_8(1280 * max(1.0, width_mult))
         cells = [nn.SequentialCell(*conv_norm(3, inputs, 3, 2), ReLU6())]
-        plan = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+        plan = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)]
+        plan += [(6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
         for ratio, width, count, stride in plan:
             outputs = divisible_by_8(width * width_mult)
             for place in range(count):

@@ -189,6 +189,7 @@ def test_trained_anew(tmp_path: Path) -> None:
 from torch import nn
 from torchvision import models
 
+torch.manual_seed(3)
 model = models.squeezenet1_1()
 model.classifier[1] = nn.Conv2d(512, 3, kernel_size=1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
