@@ -233,3 +233,10 @@ def test_a_context_manager_is_written_around_blocks_that_end_where_they_end(use:
 def test_a_context_manager_that_yields_at_times_stays(change: str) -> None:
     result = convert_source(HEAD + MANAGER.replace("    yield", change) + MANAGED.format(use="print(loss)"))
     assert refused(result) and "def stepping" in result.text
+
+
+@pytest.mark.parametrize(("name", "written"), [("other", True), ("limit", False)])
+def test_variables_of_the_caller_do_not_take_the_names_of_a_body(name: str, written: bool) -> None:
+    manager = MANAGER.replace("    yield\n", "    yield\n    print(limit)\n")
+    managed = MANAGED.format(use=f"{name} = 5.0")
+    assert ("def stepping" in convert_source(f"limit = 1.0\n{HEAD}{manager}{managed}").text) is not written

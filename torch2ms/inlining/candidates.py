@@ -11,7 +11,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.sites import CALL, Site, abstract, calls_of, overriding
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.patterns import is_docstring
@@ -280,7 +280,7 @@ def fits(made: Candidate, site: Site) -> bool:
     around, off = site.module.top_level(site.stmt), site.module.directives.off
     if any(around.lineno <= line <= around.end_lineno for line in off):
         return False  # what holds a statement that is left alone stands as it stood
-    if bound is None or site.scope is made.info.scope or not names_hold(made, site.module):
+    if bound is None or site.scope is made.info.scope or not names_hold(made, site.module, site.scope):
         return False
     if made.info.cls is not None and not made.info.static:
         called = receiver(made, site.call)
@@ -387,11 +387,22 @@ def simple(node: cst.BaseExpression) -> bool:
     return bool(dotted(node)) or constant(node) is not ...
 
 
-def names_hold(made: Candidate, module: ModuleInfo) -> bool:
-    """What the body names beside its parameters means the same in the module of a call."""
+def names_hold(made: Candidate, module: ModuleInfo, scope: Scope | None = None) -> bool:
+    """What the body names beside its parameters means the same in the module of a call, and in its function."""
+    if scope is not None and any(
+        _home(n, scope) is not _home(n, made.info.scope.parent) for n in free_names(made.info)
+    ):
+        return False  # a variable of the caller has the name
     if module is made.info.module:
         return True
     return all(means(name, made, module) is not None for name in free_names(made.info))
+
+
+def _home(name: str, scope: Scope | None) -> Scope | None:
+    """The function, around a statement of a scope, whose variable the name is; None for names of the module."""
+    while scope is not None and not (scope.is_function and name in {*scope.locals, *scope.params}):
+        scope = scope.parent
+    return scope
 
 
 def named(made: Candidate, project: Project) -> int:

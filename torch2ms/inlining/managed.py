@@ -96,7 +96,7 @@ def _fits(made: Candidate, site: Site) -> bool:
     if item is None or item.asname is not None and not (_given(made) and type(item.asname.name) is cst.Name):
         return False
     bound = arguments(made, site.call)
-    if bound is None or made.at(bound) is None or not names_hold(made, site.module):
+    if bound is None or made.at(bound) is None or not names_hold(made, site.module, site.scope):
         return False
     if any(_ends_early(n) for n in node.body.body) or _rebinds(site, [*bound.values()]):
         return False
