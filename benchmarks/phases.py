@@ -9,8 +9,11 @@ use so is off.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,8 +56,7 @@ def difference(name: str, settings: dict[str, Any], grows: bool) -> float:
     import torch
 
     names = ("Optimizers", "skip_frozen", "add_param_group")
-    space: dict[str, Any] = {}
-    exec("\n".join([*IMPORTS.values(), *(d.text for d in definitions.closure(names))]), space)
+    space = _imported("\n".join([*IMPORTS.values(), *(d.text for d in definitions.closure(names))]))
     random = np.random.RandomState(0)
     values = [random.randn(*shape).astype("f") for shape in SHAPES]
     ours = [ms.Parameter(ms.Tensor(v), name=f"w{n}") for n, v in enumerate(values)]
@@ -80,6 +82,17 @@ def difference(name: str, settings: dict[str, Any], grows: bool) -> float:
         return float("nan")
     pairs = zip(ours, theirs, strict=True)
     return max(float(np.abs(mine.asnumpy() - other.detach().numpy()).max()) for mine, other in pairs)
+
+
+def _imported(text: str) -> dict[str, Any]:
+    """What a module of this text has; MindSpore compiles only what stands in a file."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
+        file.write(text)
+    spec = importlib.util.spec_from_file_location(Path(file.name).stem, file.name)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)
 
 
 def _trained(grows: bool) -> Iterator[list[bool]]:

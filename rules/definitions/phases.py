@@ -6,27 +6,35 @@ from mindspore import nn, ops
 
 def skip_frozen(optimizer):
     """Let an optimizer leave frozen parameters alone, as torch does: their values, moments and counts of steps."""
-    step, counts = optimizer.construct, {}
-    common = {}  # what all parameters share, like the count of steps, by how many steps were taken
+    step = optimizer.construct
+    own = {id(p) for row in (optimizer.parameters, *moment_rows(optimizer).values(), optimizer.lrs) for p in row}
+    shared = [p for p in optimizer.parameters_dict().values() if id(p) not in own]  # like the count of steps
+    first = [p + 0 for p in shared]
+    optimizer.taken = ms.Parameter(ops.zeros(len(optimizer.parameters), ms.int32), name="taken")
+    optimizer.shared = ms.ParameterTuple(  # what they would be for each parameter alone
+        ms.Parameter(ops.stack([p] * len(optimizer.parameters)), name=f"{p.name}_of_each") for p in shared)
 
     def construct(grads):
         params = optimizer.parameters
         rows = [params, *moment_rows(optimizer).values()]
-        own = {id(p) for row in rows for p in row} | {id(lr) for lr in optimizer.lrs}
-        shared = [p for p in optimizer.parameters_dict().values() if id(p) not in own]
-        common.setdefault(0, [p.copy() for p in shared])
-        alone = [vars(p).pop("left_out", False) or not p.requires_grad for p in params]
-        taken = [-1 if left else counts.get(id(p), 0) for p, left in zip(params, alone)]
-        for count in sorted({*taken} - {-1}):
-            others = [n for n, number in enumerate(taken) if number != count]
-            kept = [(row[n], row[n].copy()) for row in rows for n in others]
-            for p, value in zip(shared, common[count]):
-                ops.assign(p, value)
+        each = [[*of_each, *[p] * (len(params) - len(of_each))] for p, of_each in zip(first, optimizer.shared)]
+        counts = optimizer.taken.tolist()
+        counts += [0] * (len(params) - len(counts))
+        going = [n for n, p in enumerate(params) if not vars(p).pop("left_out", False) and p.requires_grad]
+        for count in sorted({counts[n] for n in going}):
+            mine = [n for n in going if counts[n] == count]
+            kept = [(row[n], row[n].copy()) for row in rows for n in range(len(params)) if n not in mine]
+            for p, of_each in zip(shared, each):
+                ops.assign(p, of_each[mine[0]])
             step(grads)
-            common[count + 1] = [p.copy() for p in shared]
+            for p, of_each in zip(shared, each):
+                value = p + 0
+                of_each[:] = [value if n in mine else other for n, other in enumerate(of_each)]
             for p, value in kept:
                 ops.assign(p, value)
-        counts.update({id(p): count + 1 for p, count in zip(params, taken) if count >= 0})
+        counts = [count + (n in going) for n, count in enumerate(counts)]
+        for p, value in zip((optimizer.taken, *optimizer.shared), (ms.Tensor(counts, ms.int32), *map(ops.stack, each))):
+            p.set_data(value, slice_shape=True)
 
     optimizer.construct = construct
     return optimizer
@@ -80,7 +88,7 @@ def tensors_in(value):
 def moment_rows(optimizer):
     """What an optimizer remembers of each of its parameters."""
     return {name: row for name, row in vars(optimizer).items()
-            if isinstance(row, ms.ParameterTuple) and name != "parameters"}
+            if isinstance(row, ms.ParameterTuple) and name not in ("parameters", "shared")}
 
 
 def add_param_group(optimizer, group):

@@ -393,7 +393,16 @@ def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:
         value is None or constant(value) is True
         for node, value in found
         if (held := module.value(node)).kind != "tensor" or held.name in ("module_param", "parameter")
+        if held.kind != "unknown" or not _an_input(dotted(node), stmt, module)
     ]
+
+
+def _an_input(place: str, stmt: Stmt, module: ModuleInfo) -> bool:
+    """A network is called with it in the same function: `net_d(self.real)`."""
+    calls = (c for s in stmt.block.scope.body.walk() if place in s.uses for c in s.calls) if place else ()
+    return any(
+        module.value(call.func).kind == "module" and any(dotted(arg.value) == place for arg in call.args) for call in calls
+    )
 
 
 def callees(info: FunctionInfo, project: Project) -> list[FunctionInfo]:

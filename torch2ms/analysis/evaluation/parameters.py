@@ -7,10 +7,11 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.evaluation import guess, masked
-from torch2ms.analysis.evaluation.usage import NONE, a_dict, used
+from torch2ms.analysis.evaluation.usage import NONE, TOLD, a_dict, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, UNTYPED, Value, of_optimizer, replace
 
 READS = re.compile(r"\.grad\b")
@@ -82,6 +83,8 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     passed = info.args.get(name)
     endless = param.default is not None and masked.infinite(param.default, UNKNOWN)
     uses = info.module.used.get(id(info.scope), NONE)
+    if passed is not None and passed.likely and passed.kind == "optimizer" and _is_dict(name, info, uses):
+        passed = None  # the name alone said so, in the caller
     literal = _literal(param.default) if param.default is not None else ""
     declared = _declared(info, param.annotation, name, project) if param.annotation is not None else None
     guessed_only = passed is not None and passed.likely and declared is not None and declared.kind != passed.kind
@@ -98,7 +101,7 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     if endless:
         return Value("float", ENDLESS, likely=True)
     guessed = guess.by_name(name)
-    if guessed.kind == "optimizer" and a_dict(name, uses):
+    if guessed.kind == "optimizer" and _is_dict(name, info, uses):
         guessed = UNKNOWN
     if guessed.kind not in ("unknown", "tensor") and literal in ("int", "float", "str"):  # `d_model=512`
         return Value(literal, likely=True)
@@ -115,6 +118,21 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
         return Value("tensor", place=name, deps=own, likely=True)
     return Value("unknown", place=name, deps=own | (passed.deps if passed is not None else NO_DEPS))
+
+
+def _is_dict(name: str, info: FunctionInfo, uses: frozenset[str]) -> bool:
+    """`opt["model_type"]` is no optimizer's; `opts["critic"].step()` is told what optimizers are."""
+    if a_dict(name, uses):
+        return True
+    nodes = [n for stmt in info.scope.body.walk() if name in stmt.uses for n in stmt.nodes]
+    entries = [n for n in nodes if type(n) is cst.Subscript and dotted(n.value) == name and _by_text(n)]
+    told = [n for n in nodes if type(n) is cst.Attribute and n.attr.value in TOLD and n.value in entries]
+    return bool(entries) and not told
+
+
+def _by_text(node: cst.Subscript) -> bool:
+    index = node.slice[0].slice
+    return len(node.slice) == 1 and type(index) is cst.Index and isinstance(constant(index.value), str)
 
 
 def _perhaps_endless(value: Value, endless: bool) -> Value:

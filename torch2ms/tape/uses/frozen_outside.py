@@ -14,7 +14,7 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.model import Owner
 from torch2ms.tape.project import called_as, callers
-from torch2ms.tape.uses.late_thaws import Order, of_something, order_of
+from torch2ms.tape.uses.late_thaws import Order, may_run, order_of
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, left_by, put_back
 
 Owns = frozenset[str] | None  # the places of what an optimizer moves; None: not seen
@@ -31,7 +31,7 @@ def frozen_outside(owner: Owner, scope: Scope, module: ModuleInfo, project: Proj
     name, leading = called_as(scope), _leading(project)
     if name not in leading:
         leading[name] = callers({name}, project)
-    return _at_calls(scope, owner.place, owner.owns, project, leading[name], set())
+    return _at_calls(scope, module, owner.place, owner.owns, project, leading[name], set())
 
 
 @once
@@ -40,18 +40,20 @@ def _leading(project: Project) -> dict[str, set[str]]:
     return {}
 
 
-def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, leading: set[str], asked: set[int]) -> bool:
+def _at_calls(
+    scope: Scope, home: ModuleInfo, place: str, owns: Owns, project: Project, leading: set[str], asked: set[int]
+) -> bool:
     """Something in front of a call of the function leaves parameters frozen.
 
-    `leading`: the names of what leads to the step; what is frozen or thawed in there is asked for by itself.
+    `home`: its module; `leading`: the names of what leads to the step; what is frozen or thawed in there is asked for by itself.
     """
     asked.add(id(scope))
     order = order_of(project)
     for caller, module, stmt in order.calling.get(called_as(scope), ()):
         if id(caller) in asked and not order.switches(caller, module):
             continue  # one of its calls is as good as another
-        if scope.cls is None and all(of_something(call, scope.name, module) for call in stmt.calls):
-            continue  # `model.train()` is not the function `train`
+        if not any(may_run(call, scope, home, caller, module) for call in stmt.calls):
+            continue
         theirs = _as_given(scope, place, owns, caller, module, stmt)
         made = min(_makes(project).get(id(caller), ()), default=-1)
         found = _flagged(order, caller, module, theirs)
@@ -60,7 +62,7 @@ def _at_calls(scope: Scope, place: str, owns: Owns, project: Project, leading: s
         if False in flags:
             return True
         if passes and made < 0 and caller.is_function and id(caller) not in asked:
-            if _at_calls(caller, place, theirs, project, leading, asked):
+            if _at_calls(caller, module, place, theirs, project, leading, asked):
                 return True
     return False
 

@@ -209,8 +209,8 @@ class Order:
     def calls(self, make: Make) -> Iterator[Make]:
         """The statements that call the function; of what they give it, and get, the optimizer holds something."""
         for scope, module, stmt in self.calling.get(called_as(make.scope), ()):
-            if make.scope.cls is None and all(of_something(c, make.scope.name, module) for c in stmt.calls):
-                continue  # `model.train()` is not the function `train`
+            if not any(may_run(c, make.scope, make.module, scope, module) for c in stmt.calls):
+                continue
             yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
 
     @cached_property
@@ -276,11 +276,21 @@ def _told(toggle: Toggle) -> Toggle:
     return replace(toggle, flag=flag_of(toggle.stmt)[0]) if unseen else toggle
 
 
-def of_something(call: cst.Call, name: str, module: ModuleInfo) -> bool:
-    """It calls another function, or a method of a network, a tensor or the like that has the function's name."""
-    if name_called(call) != name:
+def may_run(call: cst.Call, scope: Scope, own: ModuleInfo, caller: Scope, module: ModuleInfo) -> bool:
+    """A call in some other function may run this one; the class stands for the function that makes its objects."""
+    if name_called(call) != called_as(scope):
+        return False
+    if scope.cls is None:  # `model.train()` is not the function `train`
+        return not isinstance(call.func, cst.Attribute) or module.value(call.func.value).kind not in MADE
+    theirs, mine = (m.classes.get(s.cls.name) if s.cls is not None else None for s, m in ((caller, module), (scope, own)))
+    if theirs is None or mine is None or not isinstance(call.func, cst.Attribute):
         return True
-    return isinstance(call.func, cst.Attribute) and module.value(call.func.value).kind in MADE
+    above = isinstance(call.func.value, cst.Call) and dotted(call.func.value.func) == "super"
+    if not above and dotted(call.func.value) != "self":
+        return True
+    lineages = [cls.lineage() for cls in (theirs, *theirs.below())]  # of whatever `self` may be
+    meant = [next((c for c in each[above and each.index(theirs) + 1 :] if scope.name in c.methods), None) for each in lineages]
+    return mine in meant or None in meant
 
 
 def _concerns(toggle: Toggle, make: Make) -> bool:

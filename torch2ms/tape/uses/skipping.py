@@ -18,7 +18,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.together import together
 from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import UNKNOWN, any_overlap
+from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.copies import ADDS
 from torch2ms.tape.forward.asked import asks
@@ -108,11 +108,8 @@ def _records(scope: Scope, module: ModuleInfo, lifting: Lifting) -> Records:
 
 
 def _seen(modules: list[ModuleInfo]) -> bool:
-    """All optimizers are of kinds that can skip, nobody loads their states, and clearing takes gradients away."""
-    for call, module in _calls(modules):
-        receiver = module.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
-        if name_called(call) == "load_state_dict" and receiver.kind == "optimizer":
-            return False  # the counts of steps are no part of a state
+    """All optimizers are of kinds that can skip, and clearing takes gradients away."""
+    for call, _ in _calls(modules):
         if name_called(call) == "zero_grad" and any(constant(a.value) is False for a in call.args):
             return False
     return all(name in FIT for name in _optimizers(modules))
@@ -120,9 +117,12 @@ def _seen(modules: list[ModuleInfo]) -> bool:
 
 def _optimizers(modules: list[ModuleInfo]) -> Iterator[str]:
     """The names of the classes that optimizers are made of, "" for one that is not seen to be torch's."""
+    own = {name for m in modules for cls in m.classes.values() for name in cls.methods}
     for call, module in _calls(modules):
-        if module.value(call).kind == "optimizer" and module.value(call.func).kind != "function":
-            name = module.value(call.func).name
+        if module.value(call).kind == "optimizer" and (made := module.value(call.func)).kind != "function":
+            name = made.name
+            if made.kind == "method" and name in own:
+                continue  # what makes one in there is seen
             yield name.removeprefix(MADE) if qualified(call.func, module.imports).startswith(MADE) else ""
 
 
