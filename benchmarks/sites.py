@@ -17,6 +17,7 @@ from pathlib import Path
 from torch2ms import Result, Tier, packages
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
+from torch2ms.plain import mentions_torch
 from torch2ms.related import related
 
 SITE = re.compile(r"backward call|call that goes backward|torch\.autograd\.(grad|backward)\b")
@@ -42,7 +43,7 @@ def sites(results: dict[str, Result]) -> list[Site]:
 def sources(folder: Path, whole: bool) -> dict[str, str]:
     """The files of a tree that mention torch; of a whole project also those that these import, and their importers."""
     data = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
-    named = {name for name, text in data.items() if b"torch" in text}
+    named = {name for name, text in data.items() if mentions_torch(text)}
     wanted = related(data, named) if whole else named
     return {name: text.decode("utf-8") for name, text in data.items() if name in wanted}
 

@@ -11,6 +11,8 @@ import os
 
 from torch2ms.kinds import PYTHON_SUFFIXES, kind_of, skipped
 
+OTHERS = (b"jax", b"flax", b"optax", b"paddle", b"mxnet")
+WARP = b"import warp as wp"  # under the name that everybody gives it: projects have modules called warp
 UNDERSTOOD = frozenset({"--check", "--no-cache"})  # options that change nothing for files that are left as they are
 
 
@@ -20,7 +22,17 @@ class NotPlain(Exception):
 
 def mentions_torch(data: bytes) -> bool:
     """The test that comes before any parsing: can this file hold anything of torch?"""
-    return b"torch" in data or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # the latter: an error
+    if b"torch" in data:
+        return not of_another_framework(data)
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # an error
+
+
+def of_another_framework(data: bytes) -> bool:
+    """It imports one that is not translated, and not torch: `agents/jax/ppo.py` beside `agents/torch/ppo.py`."""
+    if b"import torch" in data or b"from torch" in data or not (WARP in data or any(name in data for name in OTHERS)):
+        return False
+    heads = (line.split(None, 2)[:2] for line in data.split(b"\n") if b"import" in line)
+    return WARP in data or any(len(h) > 1 and h[0] in (b"import", b"from") and h[1].partition(b".")[0] in OTHERS for h in heads)
 
 
 def check_of_plain_files(arguments: list[str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
 from torch2ms.parallel import imported
+from torch2ms.plain import of_another_framework
 
 
 def related(data: Mapping[str, bytes], wanted: Collection[str]) -> set[str]:
@@ -32,6 +33,7 @@ def needed(data: Mapping[str, bytes], wanted: Collection[str]) -> set[str]:
 def _graph(data: Mapping[str, bytes]) -> dict[str, set[str]]:
     """For each file the files that its imports may mean: a name may stand for a module or for a package around it."""
     named = defaultdict(set)
+    data = {key: text for key, text in data.items() if not of_another_framework(text)}
     for key in data:
         path = PurePosixPath(key)
         for name in {path.stem, *path.parts[:-1]} - {"__init__"}:

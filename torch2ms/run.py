@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torch2ms.config import Config
 from torch2ms.findings import Result, told_apart
-from torch2ms.plain import mentions_torch
+from torch2ms.plain import mentions_torch, of_another_framework
 from torch2ms.progress import Progress
 from torch2ms.source import (
     UNFINISHED,
@@ -257,6 +257,7 @@ def _wanted(data: Mapping[str, bytes], late: bool) -> list[str]:
         key
         for key, text in data.items()
         if any(word in text for word in TAPE_WORDS) and (late or b"mindspore" not in text)
+        if not of_another_framework(text)
     }
     from torch2ms.related import related
 
