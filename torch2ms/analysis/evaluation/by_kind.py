@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
-REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
+REPLAY = re.compile(r"replay|buffer|memory|mem_?pool", re.IGNORECASE)
+MOVED = torchapi.MODULES_TOO | {"to", "cpu"}  # what such a method gives is what it was, a network or a tensor
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
@@ -97,6 +98,11 @@ def of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value | 
     return None
 
 
+def replayed(name: str, place: str) -> bool:
+    """`self.memory.sample(n)`: what was seen before, to learn from again and again; a graph would be spent by then."""
+    return name.startswith("sample") and REPLAY.search(place) is not None
+
+
 def of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
     """A method of something unknown, which the method's name may say more about."""
     name, place = func.attr.value, dotted(func.value)
@@ -135,10 +141,10 @@ def of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given
         return tensor_method(name, tensor, given.deps, given.args)
     if name in ("item", "tolist", "numpy"):  # numbers, whatever it is: a graph ends there
         return Value(torchapi.HOST[name])
-    if name == "sample" and unknown and REPLAY.search(place):
-        return Value("unknown")  # what was seen before, to learn from again
-    if unknown and not receiver.place and not receiver.deps:
-        return Value("unknown", deps=given.deps)
+    if unknown and replayed(name, place):
+        return Value("unknown")
+    if unknown and (name in MOVED or not receiver.place and not receiver.deps):
+        return Value("unknown", deps=given.deps | receiver.deps)
     extra = receiver.deps
     if target.kind == "module":  # an attribute of the object, not the whole of it
         extra |= target.own or {place}

@@ -17,7 +17,7 @@ from torch2ms.analysis.evaluation.arguments import (
     seen_by_both,
 )
 from torch2ms.analysis.evaluation.builtins import builtin
-from torch2ms.analysis.evaluation.by_kind import of_kind, of_unknown
+from torch2ms.analysis.evaluation.by_kind import of_kind, of_unknown, replayed
 from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers
@@ -127,6 +127,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             value = _function(method, given, ev, receiver)
             if cls is not None and makes_instances(method, value, receiver, cls):
                 return Value(_kind(cls), name=cls.qualified, likely=True)
+            if receiver.kind == "object" and replayed(name, dotted(func.value)):
+                return value.cut()
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
             return _applied(cls, given, ev)

@@ -22,7 +22,7 @@ _GUESSES = [
         re.compile(
             r"^(model|net|network|module|generator|discriminator|critic|actor|policy|encoder|decoder|backbone|classifier|"
             r"(?-i:[GD])|net_?[A-Z]\w*|\w+_net|\w+_?model|"
-            r"model_(?!(names?|path|dir|file|type|class|cls|fn|func|factory|builder|cfg|config|args|kwargs|opts?|params|"
+            r"model_(?!(names?|lists?|zoo|versions?|paths?|dirs?|files?|types?|class|classes|cls|fn|func|factory|builder|cfg|config|args|kwargs|opts?|params|"
             r"state|dict|id|key|out|outputs?|inputs?|loss|size|dim)$)\w+|student|teacher|ema|target_\w*net\w*|lstm|rnn|gru|gpt|bert|"
             r"resnet|vgg|unet|vae|autoencoder|transformer)$",
             re.I,
