@@ -97,7 +97,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
                 target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first, args
             )
         return named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
-    if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
+    makes = target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func))
+    if (makes or target.kind == "optimizer" and target.likely) and given.first.kind in PARTS:  # `optimizer(params)`
         return replace(new_optimizer("", given), likely=True)
     if target.name.startswith("torchvision.") and (made := vision.transformed_image(target.name, given)) is not None:
         return made
@@ -295,6 +296,8 @@ def _function(
             bound |= _pass(other, given, receiver, ev)
             value = ev.exchange.returned(other)
             returns = join(returns, value) if returns is not None and value is not None else returns or value
+    if info.hands_back in bound and not (some and info.cls is not None and info.cls.overriding(info.name)):
+        return bound[info.hands_back]  # not what other callers give it
     depends = leading(bound, given)
     if receiver is not None:
         depends[GIVEN[1:]] = frozenset({GIVEN}) if receiver.place == "self" else receiver.deps
