@@ -124,6 +124,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
         method = cls.known(name) if cls is not None else None
         if method is not None and method.getter:
             return _called(target, given, ev)
+        if method is not None and name == "forward" and receiver.kind == "module":  # `self.forward(x)`
+            return _forward(receiver, given, ev)
         if method is not None:
             value = _function(method, given, ev, receiver)
             if cls is not None and makes_instances(method, value, receiver, cls):
