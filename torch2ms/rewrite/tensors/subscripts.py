@@ -10,7 +10,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import atomic, parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import ARRAY, Value
+from torch2ms.analysis.values import ARRAY, UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import without_axis
 from torch2ms.rewrite.tensors.picked import copied
@@ -271,18 +271,16 @@ def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo)
 def _perhaps_of_tensor(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.Subscript:
     """`self.examples[choice]`, with numbers of NumPy: a list of them serves tensors of MindSpore and arrays alike."""
     old, new = original.slice[0].slice, updated.slice[0].slice
-    if any(isinstance(e.slice, cst.Slice) for e in original.slice):  # `x[:, :size]`
+    if len(original.slice) > 1 or isinstance(old, cst.Slice):  # `x[:, :size]`, `scores[0, order[k]]`
         pairs = zip(original.slice, updated.slice, strict=True)
         elements = [
             after.with_changes(slice=_part(before.slice, after.slice, work, frozenset(), False))
-            if isinstance(before.slice, cst.Slice)
+            if isinstance(before.slice, cst.Slice) or _number_of_array(before.slice, work)
             else after
             for before, after in pairs
         ]
         parts = any(a.slice is not b.slice for a, b in zip(elements, updated.slice, strict=True))
         return updated.with_changes(slice=elements) if parts else updated
-    if len(original.slice) > 1:
-        return updated
     if not isinstance(old, cst.Index) or not isinstance(new, cst.Index) or not isinstance(old.value, cst.Name):
         return updated
     value = work.module.value(old.value)
@@ -291,6 +289,12 @@ def _perhaps_of_tensor(original: cst.Subscript, updated: cst.Subscript, work: Tr
     _tell(original, work, "a list of numbers, which tensors and arrays take", likely=False)
     listed = cst.Call(cst.Attribute(new.value, cst.Name("tolist")))
     return updated.with_changes(slice=[updated.slice[0].with_changes(slice=cst.Index(listed))])
+
+
+def _number_of_array(index: cst.BaseSlice, work: Translation) -> bool:
+    """`order[k]`, of an array of places: what it is made into serves whatever is asked."""
+    value = work.module.value(index.value) if isinstance(index, cst.Index) else UNKNOWN
+    return value.kind == "numpy" and (value.rank == 0 or value.dtype != "bool" and _picked(index.value, work.module))
 
 
 def _part(
