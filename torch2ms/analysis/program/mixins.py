@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch2ms.analysis.syntax.names import qualified
+from torch2ms.analysis.syntax.names import dotted, qualified
 
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ClassInfo, Project
+
+REGISTERING = ("self.add_module", "self.register_buffer", "self.register_parameter")
 
 
 def completes_modules(cls: ClassInfo, project: Project) -> bool:
@@ -25,6 +27,8 @@ def runs_layers(cls: ClassInfo, project: Project) -> bool:
         return False
     if any("." not in base or project.find(base, cls.module) is not None for base in cls.bases):
         return False
+    if any(dotted(c.func) in REGISTERING for s in init.scope.body.walk() for c in s.calls):
+        return True
     stmts = [s for s in init.scope.body.walk() if any(d.startswith("self.") for d in s.defs)]
     made = [qualified(call.func, cls.module.imports) for s in stmts for call in s.calls]
     return any(name.startswith("torch.nn.") and name.count(".") == 2 and not name.endswith("Loss") for name in made)
