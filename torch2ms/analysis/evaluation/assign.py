@@ -152,6 +152,13 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
     ev.exchange.tell(_bind_attribute, HERE, ev.cls, attr, id(source), value)
 
 
+def remember_above(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:
+    """What a method does to an attribute that a class above binds: the methods there see it as well."""
+    for cls in ev.cls.lineage()[1:] if ev.cls is not None else ():
+        if place[5:] in cls.bound:
+            ev.exchange.tell(_bind_attribute, HERE, cls, place[5:], id(source), value)
+
+
 def _kept_as(param: str, ev: Evaluator) -> str:
     """The attribute in which a method keeps what it is given under a name, which other methods do not know."""
     assert ev.function is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.evaluation import hooked, masked, twins
-from torch2ms.analysis.evaluation.assign import part_of, remember
+from torch2ms.analysis.evaluation.assign import part_of, remember, remember_above
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, picked, same_layer
 from torch2ms.analysis.evaluation.keeping import grow, keep
 from torch2ms.analysis.evaluation.lookup import class_of, made_here, of_data
@@ -164,7 +164,9 @@ def _attribute(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
     lists = (a.value for s in stmt.block.scope.body.walk() for c in s.calls for a in c.args[:1])
     if any(dotted(e.value) == place for given in lists if type(given) is cst.List for e in given.elements):
         ev.env[place] = replace(known, kind="tensor", place=place)
-        remember(place, replace(known, kind="tensor", deps=frozenset({place})), ev, node)
+        leaf = replace(known, kind="tensor", deps=frozenset({place}))
+        remember(place, leaf, ev, node)
+        remember_above(place, leaf, ev, node)
 
 
 def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) -> None:
