@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.chains import base, is_change, is_temporary
 from torch2ms.analysis.evaluation.methods import bare
+from torch2ms.analysis.evaluation.only_tensors import own_methods
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
@@ -156,7 +157,8 @@ class MethodCalls:
         if receiver.kind == "unknown" and is_change(original) and is_temporary(base(original)):
             if self.work.rules.find(f"torch.Tensor.{name[:-1]}") is not None:  # nothing else has methods of such names
                 return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
-        if name == "new" and receiver.kind == "unknown" and self.filled(original):
+        length = name == "norm" and receiver.kind == "unknown" and not original.args and self.differentiable(original)
+        if length or name == "new" and receiver.kind == "unknown" and self.filled(original):
             return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
         if receiver.kind == "unknown":
             named_so = dotted(func.value) or name in DEVICES or name in MODES and held(func.value)
@@ -315,6 +317,12 @@ class MethodCalls:
         if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
+
+    def differentiable(self, original: cst.Call) -> bool:
+        """`p.norm()` of what may be a tensor with a gradient, which is 0 at zero in torch alone."""
+        assert isinstance(original.func, cst.Attribute)
+        varied = id(original) not in self.where.host and self.work.facts.varied(original.func.value)
+        return varied and original.func.attr.value not in own_methods(self.work.project)
 
     def filled(self, original: cst.Call) -> bool:
         """`rows[0].new(2, 3).fill_(pad)`: what is filled is a tensor, and so is what made it."""

@@ -43,7 +43,9 @@ class Emitter:
 
     def emit(self) -> cst.Module:
         """The new tree; once."""
+        self.writer.may_be_recorded = self.may_be_recorded
         body, footer = self.block(self.module.scope.body)
+        self.writer.may_be_recorded = bool
         del self.items, self.definitions  # they know the emitter: a circle, which would keep both trees
         tree = self.module.tree
         return tree.with_changes(body=body, footer=[*footer, *tree.footer])
@@ -264,6 +266,11 @@ class Emitter:
         index = nodes.index(target)
         nodes[index] = target.with_changes(leading_lines=[*lines, *new])
         return nodes
+
+    def may_be_recorded(self) -> bool:
+        """Code that is not seen may run the statement at hand where gradients are taken."""
+        stmt = self.writer.stmt
+        return stmt is not None and gradmodes.may_be_recorded(stmt, self.writer)
 
     def plain(self, stmt: Stmt) -> tuple[list[cst.BaseStatement], layout.Lines]:
         if id(stmt) in self.plan.contexts:

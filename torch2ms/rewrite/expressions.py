@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation import lambdas
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.layer_modes import (
     called_from_list,
@@ -363,9 +364,13 @@ class Expressions(Positions):
         self.nested += 1
         if type(node) is cst.Lambda:
             self.unnamed.add(id(node.body))
+            self.work.facts.lambdas += lambdas.names(node)
 
     def leave_Lambda(self, original: cst.Lambda, updated: cst.Lambda) -> cst.BaseExpression:
         self.nested -= 1
+        if type(original) is cst.Lambda:
+            given = self.work.facts.lambdas
+            del given[len(given) - len(lambdas.names(original)) :]
         return updated
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda

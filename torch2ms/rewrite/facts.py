@@ -356,8 +356,13 @@ class ModuleFacts(ProjectFacts):
         if self.surely_varied(node):
             return True
         value = self.module.value(node)
-        given = bool(value.deps) and value.kind in ("tensor", "unknown") and self.recorded
-        return given and not LABELS.search(dotted(node))
+        if value.kind not in ("tensor", "unknown") or LABELS.search(dotted(node)):
+            return False
+        return bool(value.deps) and (self.recorded or self.may_be_recorded()) or self.given_to_lambda(node)
+
+    def given_to_lambda(self, node: cst.BaseExpression) -> bool:
+        """It comes of a parameter of the lambda that it stands in, which others may call where gradients flow."""
+        return bool(self.lambdas) and any(type(n) is cst.Name and n.value in self.lambdas for n in descend(node))
 
     def surely_varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)

@@ -19,6 +19,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.consumed import refuse_yielded
 from torch2ms.rewrite.refilled import refilled, refuse_filled
 from torch2ms.rewrite.writer import Writer
+from torch2ms.tape.opened import opened_functions
 from torch2ms.tape.plan import Text
 
 TENSORS = ("tensor", "unknown", "tuple", "list", "dict")
@@ -179,8 +180,16 @@ def stopper(value: Value, wanted: bool) -> str:
 
 def unrecorded(stmt: Stmt, writer: Writer) -> bool:
     """The statement runs inside of a gradient function, in a block or a function that torch does not record."""
-    if not writer.differentiated:
-        return False
+    return writer.differentiated and _silent(stmt, writer)
+
+
+def may_be_recorded(stmt: Stmt, writer: Writer) -> bool:
+    """Code that is not seen may run the statement inside of a gradient function, and torch records it then."""
+    info = writer.module.functions.get(id(stmt.block.scope))
+    return info is not None and id(info) in opened_functions(writer.project) and not _silent(stmt, writer)
+
+
+def _silent(stmt: Stmt, writer: Writer) -> bool:
     return any(cuts(mode, writer) for mode in stmt.modes) or _runs_unrecorded(stmt.block.scope, writer)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -65,6 +65,8 @@ class ProjectFacts(Facts):
         self.project = project
         self.module = module
         self.recorded = False  # the statement runs where gradients may flow through a function's parameters
+        self.may_be_recorded: Callable[[], bool] = bool  # ... or may, in code that is not seen
+        self.lambdas: list[str] = []  # the parameters of the lambdas around the expression at hand
 
     @property
     def draws(self) -> bool:

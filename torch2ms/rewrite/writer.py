@@ -54,6 +54,9 @@ class Writer:
         self.scope = module.scope
         self.differentiated = False  # whether the function at hand runs inside a gradient function
         self.recorded = False  # and torch records what the statement computes
+        self.may_be_recorded: Callable[[], bool] = (
+            bool  # it may run inside one that is not seen: asked where it matters
+        )
         self.captured: set[str] = set()  # what that function changes of what stands around it: it cannot bind it
         self.unrecorded: dict[int, bool] = {}  # by id of a scope: torch records nothing of what it computes
 
@@ -62,7 +65,7 @@ class Writer:
         work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
         work.stmt, work.scope = self.stmt, self.scope
         work.differentiated, work.marked = self.differentiated, bool(self.marked)
-        work.facts.recorded = self.recorded
+        work.facts.recorded, work.facts.may_be_recorded = self.recorded, self.may_be_recorded
         owner = self.module.classes.get(self.scope.cls.name) if self.scope.cls is not None else None
         work.in_cell = owner is not None and owner.kind == "module"
         return work

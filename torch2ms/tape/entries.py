@@ -29,7 +29,7 @@ def left_to_others(project: Project) -> list[FunctionInfo]:
     named = {name for module in project.modules.values() for name in CALLED.findall(module.source)}
     callers: dict[str, dict[int, FunctionInfo]] = defaultdict(dict)
     for info in infos:
-        for name in _called(info):
+        for name in called_by(info):
             callers[name][id(info)] = info
     return [info for info in cutting if _left(info, callers, named, set())]
 
@@ -51,7 +51,7 @@ def _left(info: FunctionInfo, callers: Mapping[str, dict[int, FunctionInfo]], na
 
 def _gives_graph(info: FunctionInfo) -> bool:
     """It trains nothing itself, and returns a tensor that depends on what it is given."""
-    if TRAINS & set(_called(info)):
+    if TRAINS & set(called_by(info)):
         return False
     for stmt in info.scope.body.walk():
         if type(stmt.node) is cst.Return and stmt.node.value is not None and not stmt.modes:
@@ -61,5 +61,5 @@ def _gives_graph(info: FunctionInfo) -> bool:
     return False
 
 
-def _called(info: FunctionInfo) -> Iterator[str]:
+def called_by(info: FunctionInfo) -> Iterator[str]:
     return (dotted(c.func).rpartition(".")[2] for s in info.scope.body.walk() for c in s.calls)

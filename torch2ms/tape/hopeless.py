@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.values import NO_DEPS, any_nested, of_optimizer, overlaps
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.forward.watched import spelled
+from torch2ms.tape.functions.cleared_unseen import adds
 from torch2ms.tape.functions.own_steps import own_step, used_after
 from torch2ms.tape.functions.reversible import weights_beside
 from torch2ms.tape.functions.taking import changes
@@ -41,6 +42,7 @@ OWN_BACKWARD = "the step goes backward itself, beside gradients of its callers: 
 OWN_BACKWARD_OF = "the step of `{}` goes backward itself, beside the gradients that it is called with"
 SWITCHED = "parameters are frozen or thawed between a forward and its backward call"
 THROUGH_ONE = "two backward calls fill different gradients through one autograd.grad: MindSpore gives one of them zeros"
+CLEARED = "`{}` drops gradients, and what calls it is not seen: whether there are any left is not known here"
 UNTAKEN = "no step or read of the gradients stands in this function"
 
 Takers = dict[int, list[Owner]]  # by id of a backward event: the owners whose gradients come from it
@@ -53,6 +55,9 @@ def hopeless(verdicts: Verdicts, takers: Takers, scaling: str) -> str:
             return why
     if why := _lost(verdicts) or scaling or _of_others(verdicts) or _through_one(verdicts, takers):
         return why
+    unseen = verdicts.project.clearing
+    if unseen and (verdicts.scope.name in unseen or adds(verdicts.records)):
+        return CLEARED.format(min(unseen))
     for owner in verdicts.records.owners:
         if why := _of_owner(verdicts, owner) or _of_loads(verdicts, owner, takers):
             return why

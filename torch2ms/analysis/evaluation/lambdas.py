@@ -48,15 +48,20 @@ def parameters(node: cst.Lambda) -> list[cst.Param]:
     return [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
 
 
+def names(node: cst.Lambda) -> list[str]:
+    """The names of its parameters."""
+    return [param.name.value for param in parameters(node)]
+
+
 def _bound(node: cst.Lambda, given: Given) -> dict[str, Value] | None:
     """The values of a call by parameter; None where a star hides some."""
     params = node.params
     if any(a.star for a in given.node.args) or isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None:
         return None
-    names = [p.name.value for p in (*params.posonly_params, *params.params)]
+    by_place = [p.name.value for p in (*params.posonly_params, *params.params)]
     pairs = list(zip(given.node.args, given.args, strict=False))
     placed = [value for arg, value in pairs if arg.keyword is None]
-    bound = dict(zip(names, placed, strict=False))
+    bound = dict(zip(by_place, placed, strict=False))
     return bound | {arg.keyword.value: value for arg, value in pairs if arg.keyword is not None}
 
 

@@ -62,6 +62,7 @@ class Project:
     pickles: bool = False  # somewhere more is saved than the parameters of one cell
     draws: bool = True  # a module may draw random numbers
     forwards_draw: bool = True  # ... or what a network of the project does in its forward
+    clearing: set[str] = field(default_factory=set)  # functions that clear gradients, and what calls them is not seen
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
     written_as_values: frozenset[str] = frozenset()  # functions that write into what calls of their values give them
     giving: frozenset[str] = frozenset()  # methods that give parameters, which nothing but networks have

@@ -136,9 +136,15 @@ def spread(original: cst.Call, updated: cst.Call, work: Translation, where: Posi
     why = "torch divides by n - 1, MindSpore and NumPy by n: it is asked which of them this is"
     work.tell("T2M601", f"Tensor.{original.func.attr.value}", why)
     asked = f"isinstance({asked}, {work.alias('ms')}.Tensor)"
-    spread = updated.func.attr.value
     plainly = code(updated.with_changes(func=updated.func.with_changes(value=cst.parse_expression(held))))
-    return cst.parse_expression(f"({held}.{spread}({given}ddof=1) if {asked} else {plainly})")
+    of_tensor = f"{held}.{updated.func.attr.value}({given}ddof=1)"
+    if held == text and work.facts.varied(receiver):  # whose gradient is to be zero where all elements are equal
+        rule = work.rules.find(f"torch.Tensor.{updated.func.attr.value}")
+        made = work.apply(rule, original, updated) if rule is not None else None
+        if made is not None and made.node is not None:
+            work.notes.needs |= made.needs
+            of_tensor = code(made.node)
+    return cst.parse_expression(f"({of_tensor} if {asked} else {plainly})")
 
 
 def _foreign(node: cst.BaseExpression, work: Translation) -> bool:

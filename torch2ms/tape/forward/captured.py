@@ -103,7 +103,7 @@ class Captured:
         name = dotted(node.func).rpartition(".")[2]
         if name in LAZY:
             return any(self.waits(a.value) or type(a.value) is cst.Name for a in node.args)
-        return any(_generates(scope) for scope in self.by_name.get(name, ()))
+        return any(generates(scope) for scope in self.by_name.get(name, ()))
 
     def called(self, stmt: Stmt) -> list[Scope]:
         """The functions of the module that a statement may call, by their names; networks by their classes."""
@@ -166,5 +166,6 @@ def _home(name: str, scope: Scope) -> Scope | None:
     return None
 
 
-def _generates(scope: Scope) -> bool:
+def generates(scope: Scope) -> bool:
+    """The statements of a generator run whenever its caller asks for the next value."""
     return any(type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in s.nodes)

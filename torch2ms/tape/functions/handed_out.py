@@ -19,10 +19,10 @@ from torch2ms.tape.functions.reach import used_as_values
 
 
 def handed_out(infos: list[FunctionInfo], project: Project) -> set[int]:
-    """Ids of the scopes of those of some functions that stand somewhere without being called."""
+    """Ids of the scopes of those of some functions that stand somewhere without being called, or are operators."""
     names, fetched = used_as_values(project), _fetched(project)
     wanted = {i.name: i for i in infos if i.name in names}
-    found = set()
+    found = {id(i.scope) for i in infos if i.cls is not None and _by_syntax(i.name)}
     for module in project.modules.values() if wanted else ():
         for info in _mentioned(module, wanted, project):
             found |= {id(i.scope) for i in (info, *(info.cls.overriding(info.name) if info.cls is not None else ()))}
@@ -30,6 +30,11 @@ def handed_out(infos: list[FunctionInfo], project: Project) -> set[int]:
         if info.cls is not None and any(info.name.startswith(head) and cls in _near(info.cls) for head, cls in fetched):
             found.add(id(info.scope))
     return found
+
+
+def _by_syntax(name: str) -> bool:
+    """`__iadd__`, `__setitem__`, `__next__`: Python runs it, without a call that says so."""
+    return name.startswith("__") and name.endswith("__") and name not in ("__init__", "__call__")
 
 
 def _mentioned(module: ModuleInfo, wanted: dict[str, FunctionInfo], project: Project) -> Iterator[FunctionInfo]:

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import libcst as cst
-
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.sites import Site, bound_arguments, overriding, receiver, receiving
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, any_nested, any_overlap
+from torch2ms.tape.forward.captured import generates
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
+from torch2ms.tape.functions.cleared_unseen import cleared_unseen, left_unseen, runs_unseen
 from torch2ms.tape.functions.flows import Part, settle, uses_left
 from torch2ms.tape.functions.made_here import handed_in, local, makes
 from torch2ms.tape.functions.outsiders import trained_outside
@@ -72,6 +72,7 @@ def find_stores(known: Known) -> Stores:
             found.again[id(scope)] = place
     for group in groups:
         search.enter(group, found)
+    known.project.clearing = left_unseen(search.scopes, known, search.records, found.owners)
     return found
 
 
@@ -116,7 +117,7 @@ class _Search:
                 meant = [o for o in records.owners if concerns(event, o, records.owners)]
                 places = frozenset().union(*(o.owns or {o.place} for o in meant))
                 found |= self.reaching(places, scope, module)
-        return found
+        return found or cleared_unseen(scope, self.known, self.records)
 
     def with_clears(self, scope: Scope, module: ModuleInfo) -> Records | None:
         """The records of the scope, where what it calls clears, too."""
@@ -249,7 +250,7 @@ class _Search:
             return None
         if any(e.scaler for e in records.events) and used and _told_apart(records):
             return None
-        if used and _generates(scope):
+        if used and scope.is_function and generates(scope):
             return None
         if module.held and (used or met):
             return None  # what stays as it is knows of no such attribute
@@ -313,6 +314,7 @@ class _Search:
     def meets(self, owner: Owner, scope: Scope, module: ModuleInfo, touches: list[Event]) -> bool:
         """Something in the scope uses gradients that another call may have left there, or it is called unseen."""
         events, unseen = self.events[id(scope)], scope in self.known.unseen or scope.name in self.valued
+        unseen |= runs_unseen(scope, self.known, self.records)
         return bool(events) and unseen or uses_left(owner, scope, module, [*events, *touches])
 
     def made_apart(
@@ -487,11 +489,6 @@ def _models(creation: Creation) -> set[str]:
     scope, owns = creation.stmt.block.scope, creation.value.owns
     places = {o for o in owns if not o.startswith(("@", "^"))} if owns else set()
     return places or {u for u in creation.stmt.uses if root(u) in {*scope.params, *scope.locals}}
-
-
-def _generates(scope: Scope) -> bool:
-    """The statements of a generator run whenever its caller asks for the next value."""
-    return scope.is_function and any(type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in s.nodes)
 
 
 def _told_apart(records: Records) -> bool:

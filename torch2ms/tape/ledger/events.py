@@ -181,7 +181,7 @@ def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     for node in stmt.nodes if not stmt.blocks else ():
         if type(node) is cst.Attribute and node.attr.value in ("zero_grad", "step") and id(node) not in called:
             receiver = module.value(node.value)
-            if receiver.kind == "optimizer":
+            if receiver.kind == "optimizer" or receiver.kind == "module" and node.attr.value == "zero_grad":
                 kind = "clear" if node.attr.value == "zero_grad" else "step"
                 why = f"`{code(node)}` is handed on as a value"
                 found.append(Event(kind, stmt, node, receiver.place or dotted(node.value), receiver, problem=why))
