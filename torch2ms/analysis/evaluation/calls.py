@@ -58,11 +58,13 @@ from torch2ms.analysis.values import (
     NO_DEPS,
     NOT_RUN,
     OPTIMIZERS,
+    TENSOR,
     UNKNOWN,
     UNPLACED,
     Value,
     bounded,
     entries,
+    is_weight,
     join,
     joined_deps,
     of_groups,
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
+PLAIN_TENSOR = "torch.FloatTensor"  # what torch.Tensor makes, whatever the type of the one that is there
 OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # what methods of schedules of rates take at most
 
 
@@ -102,7 +105,7 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     if target.name.startswith("torchvision.") and (made := vision.transformed_image(target.name, given)) is not None:
         return made
     if target.name == CLASS and target.kind == "unknown":
-        return _another(target.place, given, ev)
+        return _another(node.func, target.place, given, ev)
     if type(node.func) is cst.Call and target.kind == "unknown":
         dispatched(given, ev)
     if type(node.func) is cst.Attribute:
@@ -173,9 +176,12 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     return Value("unknown", deps=given.deps | own | target.deps)
 
 
-def _another(place: str, given: Given, ev: Evaluator) -> Value:
+def _another(func: cst.BaseExpression, place: str, given: Given, ev: Evaluator) -> Value:
     """`type(net)(...)`, `net.__class__()`: one more of the class of what is there, with parameters of its own."""
     one = ev.env.get(place) or UNKNOWN
+    if one.kind == "tensor" and not is_weight(one):
+        ev.memo[id(func)] = Value("api", name=PLAIN_TENSOR, likely=one.likely)
+        return api_call(PLAIN_TENSOR, given) or TENSOR
     if class_of(one, ev.module, ev.project) is not None:
         return _instance(replace(one, kind="class"), given, ev)
     kind = "module" if one.kind == "module" else "unknown"
