@@ -16,7 +16,7 @@ from torch2ms.analysis.evaluation.arguments import (
     left_to_functions,
     seen_by_both,
 )
-from torch2ms.analysis.evaluation.builtins import builtin
+from torch2ms.analysis.evaluation.builtins import PLAIN_TENSOR, builtin
 from torch2ms.analysis.evaluation.by_kind import of_kind, of_unknown
 from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
-PLAIN_TENSOR = "torch.FloatTensor"  # what torch.Tensor makes, whatever the type of the one that is there
 OF_RATES = {"step": 2, "load_state_dict": 1, "step_update": 2}  # what methods of schedules of rates take at most
 
 
@@ -347,6 +346,13 @@ def _weighted(cls: ClassInfo) -> bool:
     return cls.weighted
 
 
+def _takes_types(info: FunctionInfo, name: str) -> bool:
+    """`tens_type=torch.FloatTensor`: the class of what nobody sees is handed over as another of these."""
+    node = info.scope.node
+    params = [*node.params.params, *node.params.kwonly_params] if type(node) is cst.FunctionDef else ()
+    return any(p.name.value == name and p.default is not None and dotted(p.default).endswith("Tensor") for p in params)
+
+
 def _pass(
     info: FunctionInfo, given: Given, receiver: Value | None, ev: Evaluator, alone: bool = False
 ) -> dict[str, Value]:
@@ -365,6 +371,8 @@ def _pass(
                 places = held_there(receiver, info, bound, ev) | places
                 break
     for name, value in bound.items():
+        if value.name == CLASS and (value.each is not None or _takes_types(info, name)):
+            bound[name] = value = value.each or Value("api", name=PLAIN_TENSOR, likely=True)
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)
         if value.kind == "object" and same_self:

@@ -78,7 +78,7 @@ def _gives(info: FunctionInfo, call: cst.Call) -> list[str]:
     stmts = list(info.scope.body.walk())
     returned = [s.node for s in stmts if type(s.node) is cst.Return]
     ends = info.scope.body.stmts[-1].node
-    if not returned or ends is not returned[-1] or any(type(n) is cst.Yield for n in descend(node)):
+    if not returned or ends is not returned[-1] or any(type(n) in (cst.Yield, cst.Nonlocal) for n in descend(node)):
         return []
     args = _by_name(info, call)
     bound = {name for s in stmts for name in s.all_defs}
