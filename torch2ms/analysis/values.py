@@ -88,7 +88,7 @@ MOST_ITEMS = 1000  # with those of its items
 MASKED = "with infinite elements"  # the name of a tensor in which some elements are, or may be, infinite
 ENDLESS = "infinite"  # ... and of such a number
 UNTYPED = "none or a type"  # an element type that callers may leave out
-STICKY = (MASKED, ENDLESS)  # names of what may be the one or the other, of which one has them
+STICKY = (MASKED, ENDLESS, UNTYPED)  # names of what may be the one or the other, of which one has them
 
 ROWS = ("params", "named_params")  # kinds that are several parameters, one behind the other
 FUNCTIONS = ("function", "method", "api")
@@ -151,6 +151,8 @@ def join(a: Value, b: Value) -> Value:
             return Value("unknown", SEQUENCE, a.deps | b.deps)
         if one.kind == "tuple" and one.items and one.keys is None and other.kind == "module" and not other.likely:
             return Value("unknown", UNPACKED, a.deps | b.deps, items=one.items)
+    if "dtype" in (a.kind, b.kind) and "none" in (a.kind, b.kind):
+        return Value("dtype", UNTYPED, likely=a.likely or b.likely)
     if a.kind == "unknown" or a.kind == "none":
         return replace(b, deps=a.deps | b.deps, likely=b.likely or a.kind == "unknown")
     if b.kind == "unknown" or b.kind == "none":

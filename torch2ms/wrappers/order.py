@@ -37,6 +37,7 @@ from torch2ms.wrappers.loops.summed import summed
 from torch2ms.wrappers.loops.turns import written_out
 from torch2ms.wrappers.loops.unroll import unrolled
 from torch2ms.wrappers.names.copied import copied
+from torch2ms.wrappers.names.given_back import given_back
 from torch2ms.wrappers.names.groups import direct
 from torch2ms.wrappers.names.item_inputs import item_inputs
 from torch2ms.wrappers.names.keyed import keyed
@@ -186,6 +187,7 @@ BLOCKS: tuple[Pass, ...] = (
 
 # one name for one thing
 NAMES: tuple[Pass, ...] = (
+    given_back,  # before they are told apart
     told_apart,
     renewed,
     copied,

@@ -10,7 +10,14 @@ from torch2ms.analysis.evaluation.containers import STORED, element, picked
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS
 from torch2ms.analysis.evaluation.narrow import CLASS, itself
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import MIXED, OPTIMIZERS, Value, bounded, joined_deps, replace
+from torch2ms.analysis.values import MIXED, OPTIMIZERS, Value, bounded, is_weight, joined_deps, replace
+
+PLAIN_TENSOR = "torch.FloatTensor"  # what torch.Tensor makes, whatever the type of the one that is there
+
+
+def _type_of_tensors(one: Value) -> Value | None:
+    """What is handed on of the class of a tensor: `sample(logits.shape, tens_type=type(logits.data))`."""
+    return Value("api", name=PLAIN_TENSOR) if one.kind == "tensor" and not is_weight(one) else None
 
 
 def builtin(name: str, given: Given) -> Value:
@@ -19,7 +26,7 @@ def builtin(name: str, given: Given) -> Value:
     if name == "getattr" and first.kind == "api" and first.name == "torch.optim":
         return Value("unknown", name=OPTIMIZERS)
     if (asked := itself(given.node)) is not None:
-        return Value("unknown", name=CLASS, place=asked)
+        return Value("unknown", name=CLASS, place=asked, each=_type_of_tensors(first) if name == "type" else None)
     if name in PURE_BUILTINS:
         return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
     if name == "dict" and first.kind == "named_params":

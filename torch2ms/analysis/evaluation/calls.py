@@ -16,7 +16,7 @@ from torch2ms.analysis.evaluation.arguments import (
     left_to_functions,
     seen_by_both,
 )
-from torch2ms.analysis.evaluation.builtins import builtin
+from torch2ms.analysis.evaluation.builtins import PLAIN_TENSOR, builtin
 from torch2ms.analysis.evaluation.by_kind import of_kind, of_unknown, replayed
 from torch2ms.analysis.evaluation.dispatch import dispatched
 from torch2ms.analysis.evaluation.effects import enter
@@ -58,11 +58,13 @@ from torch2ms.analysis.values import (
     NO_DEPS,
     NOT_RUN,
     OPTIMIZERS,
+    TENSOR,
     UNKNOWN,
     UNPLACED,
     Value,
     bounded,
     entries,
+    is_weight,
     join,
     joined_deps,
     of_groups,
@@ -103,7 +105,7 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     if target.name.startswith("torchvision.") and (made := vision.transformed_image(target.name, given)) is not None:
         return made
     if target.name == CLASS and target.kind == "unknown":
-        return _another(target.place, given, ev)
+        return _another(node.func, target.place, given, ev)
     if type(node.func) is cst.Call and target.kind == "unknown":
         dispatched(given, ev)
     if type(node.func) is cst.Attribute:
@@ -178,9 +180,12 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     return Value("unknown", deps=given.deps | own | target.deps)
 
 
-def _another(place: str, given: Given, ev: Evaluator) -> Value:
+def _another(func: cst.BaseExpression, place: str, given: Given, ev: Evaluator) -> Value:
     """`type(net)(...)`, `net.__class__()`: one more of the class of what is there, with parameters of its own."""
     one = ev.env.get(place) or UNKNOWN
+    if one.kind == "tensor" and not is_weight(one):
+        ev.memo[id(func)] = Value("api", name=PLAIN_TENSOR, likely=one.likely)
+        return api_call(PLAIN_TENSOR, given) or TENSOR
     if class_of(one, ev.module, ev.project) is not None:
         return _instance(replace(one, kind="class"), given, ev)
     kind = "module" if one.kind == "module" else "unknown"
@@ -348,6 +353,13 @@ def _weighted(cls: ClassInfo) -> bool:
     return cls.weighted
 
 
+def _takes_types(info: FunctionInfo, name: str) -> bool:
+    """`tens_type=torch.FloatTensor`: the class of what nobody sees is handed over as another of these."""
+    node = info.scope.node
+    params = [*node.params.params, *node.params.kwonly_params] if type(node) is cst.FunctionDef else ()
+    return any(p.name.value == name and p.default is not None and dotted(p.default).endswith("Tensor") for p in params)
+
+
 def _pass(
     info: FunctionInfo, given: Given, receiver: Value | None, ev: Evaluator, alone: bool = False
 ) -> dict[str, Value]:
@@ -366,6 +378,8 @@ def _pass(
                 places = held_there(receiver, info, bound, ev) | places
                 break
     for name, value in bound.items():
+        if value.name == CLASS and (value.each is not None or _takes_types(info, name)):
+            bound[name] = value = value.each or Value("api", name=PLAIN_TENSOR, likely=True)
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)
         if value.kind == "object" and same_self:

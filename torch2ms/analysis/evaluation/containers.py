@@ -217,6 +217,9 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if type(only) is cst.Slice and base.name == "of module" and base.place and _cuts(only):
             return some_layers(base, f"in {code(only)}")
         return replace(base, starts=_first_of(base, only)) if type(only) is cst.Slice else element(base)
+    by = known.get(id(only.value)) if type(only) is cst.Index and base.kind == "module" and base.likely else None
+    if by is not None and by.kind == "tensor":
+        return Value("tensor", deps=base.deps, likely=True)  # no network takes one, whatever it was taken for
     if base.kind in ("tensor", "param"):
         name = MASKED if base.name == MASKED else ""
         value = Value("tensor", name=name, deps=base.deps, likely=base.likely, odd=oddities.sliced(base, node, known))

@@ -24,7 +24,7 @@ from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import NO_DEPS, NONE, UNKNOWN, Value, is_row, replace
+from torch2ms.analysis.values import NO_DEPS, NONE, ROW, UNKNOWN, Value, is_row, replace
 
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
@@ -118,10 +118,18 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
         value = old
     elif old.name == "parameter list":  # it holds what is added
         value = replace(old, items=None)
+    elif value.kind == "list" and type(node.value) is cst.List and _of_parameters(old, node.value, ev):
+        value = replace(value, name=ROW, items=None)  # as `append` would have filled it
     if dotted(node.target):
         bind(node.target, value, ev)
     elif type(node.target) is cst.Subscript:
         stored(node.target, value, ev)
+
+
+def _of_parameters(old: Value, added: cst.List, ev: Evaluator) -> bool:
+    """`weights += [p]` of a list that is empty or holds parameters."""
+    empty = old.kind == "list" and old.items == () and not old.name
+    return (empty or old.name == ROW) and all(ev.memo[id(e.value)].kind == "param" for e in added.elements)
 
 
 def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:

@@ -57,7 +57,13 @@ def written_out(work: Translation) -> bool:
 def told_alike(text: str, work: Translation) -> bool:
     """Whether the names of MindSpore's classes have the text exactly where torch's have it, of those that are used."""
     differing = [name for name, other in RENAMED.items() if (text in name) != (text in other)]
-    return not any(work.project.says(re.compile(name)) for name in differing if name != "ConvTranspose")
+    return not any(_used(name, work) for name in differing if name != "ConvTranspose")
+
+
+def _used(name: str, work: Translation) -> bool:
+    """A class is named somewhere, other than in a question for a part of a name."""
+    sources = [module.source for module in work.project.modules.values() if name in module.source]
+    return any(s.count(name) > sum(name in "".join(found) for found in _ASKED.findall(s)) for s in sources)
 
 
 def _object(node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.rewrite.translation import Translation
-from torch2ms.tape.derivatives.written import PLACES, parts
+from torch2ms.tape.derivatives.written import DEFAULTS, PLACES, parts
 
 NAMES = {
     "cross_entropy": "smooth_cross_entropy",
@@ -25,6 +25,8 @@ def smooth(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
     elif any(a.keyword is not None and a.keyword.value in ("input", "target") for a in args):
         rest = [a for a in args if a.keyword is not None and a.keyword.value not in PLACES]
         args = [*(cst.Arg(part, comma=cst.MaybeSentinel.DEFAULT) for part in parts(updated)), *rest]
+    args = [a for a in args if a.keyword is None or a.keyword.value not in DEFAULTS]  # which are left at their defaults
+    args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     work.notes.needs.add(NAMES[kind])
     work.tell("T2M205", kind.replace("_", " "), WHY)
     return updated.with_changes(func=cst.Name(NAMES[kind]), args=args)

@@ -56,8 +56,13 @@ def enumerated(
         work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
         return _listed(updated, "get_parameters")
     made = _frozen_among(name, updated.func.value, work)
+    return _walked_again(made) if id(original) in where.plan.listed else made
+
+
+def _walked_again(made: cst.BaseExpression) -> cst.BaseExpression:
+    """A list of what `get_parameters()` gives, which can be walked through once."""
     once = isinstance(made, cst.Call) and code(made.func).endswith(".get_parameters")
-    return cst.parse_expression(f"list({code(made)})") if once and id(original) in where.plan.listed else made
+    return cst.parse_expression(f"list({code(made)})") if once else made
 
 
 def _optimized(original: cst.BaseExpression, calls: list[cst.Call], work: Translation, where: Positions) -> bool:
@@ -222,8 +227,10 @@ def joined(original: cst.BaseExpression, work: Translation, where: Positions) ->
     lists = {code(n) for n in named if work.module.value(n).kind == "list"}
     listed = held if held in lists else f"[{', '.join(modules)}]"  # a tuple of networks is not taken
     cells = cst.parse_expression(f"{work.alias('nn')}.CellList({listed})")
-    named_apart = cst.Call(cst.Attribute(cells, cst.Name("trainable_params")))
-    return _frozen_among("parameters", cells, work) if every else named_apart
+    if not every:
+        return cst.Call(cst.Attribute(cells, cst.Name("trainable_params")))
+    made = _frozen_among("parameters", cells, work)
+    return _walked_again(made) if isinstance(original, (cst.BinaryOperation, cst.ListComp)) else made
 
 
 def _bound(original: cst.BaseExpression, work: Translation) -> bool:

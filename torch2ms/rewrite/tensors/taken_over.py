@@ -57,7 +57,7 @@ def _perhaps(node: cst.BinaryOperation, left: Value, right: Value, work: Transla
     if _calls(node.left):
         return right.kind in ("tensor", "param", "unknown") and _of_weights(right)
     if not _no_setting(node.left):
-        return False
+        return right.kind in ("tensor", "param") and _set_to_numbers(node.left, work.project)
     if right.kind in ("tensor", "param"):  # in cells, of `*args` whose calls are not seen, it is of who knows what
         return bool(right.deps) or work.in_cell and work.facts.recorded and not right.likely
     return _weighs_a_term(node, work) or right.kind == "unknown" and _of_weights(right)
@@ -130,6 +130,23 @@ def _no_setting(node: cst.BaseExpression) -> bool:
     """Not `args.beta` or `np.pi`; what a class keeps may be `env.action_space.high[0]`, given to its constructor."""
     attributes = [n for n in descend(node) if isinstance(n, cst.Attribute)]
     return isinstance(node, cst.Subscript) or all(dotted(n.value) == "self" for n in attributes)
+
+
+def _set_to_numbers(node: cst.BaseExpression, project: Project) -> bool:
+    """`model.ratio`, which the program sets to a number of NumPy's somewhere."""
+    return any(n.attr.value in _attributes(project) for n in descend(node) if isinstance(n, cst.Attribute))
+
+
+@once
+def _attributes(project: Project) -> frozenset[str]:
+    """The attributes that some statement of the project sets to a number of NumPy's."""
+    return frozenset(
+        node.targets[0].target.attr.value
+        for module in project.modules.values()
+        for node in module.of_kind(cst.Assign)
+        if type(node.targets[0].target) is cst.Attribute and module.value(node.value).kind == "numpy"
+        if not module.value(node.value).rank
+    )
 
 
 @once

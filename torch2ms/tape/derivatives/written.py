@@ -30,6 +30,7 @@ KINDS = {
     "torch.log_softmax": "log_softmax",
 }
 PLACES = {"input": 0, "target": 1, "dim": 1}  # of arguments that are given by name
+DEFAULTS = {"weight": None, "pos_weight": None, "ignore_index": -100, "label_smoothing": 0, "size_average": None}
 REDUCED = {"mean": ".mean()", "sum": ".sum()", "none": ""}
 SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
 
@@ -73,12 +74,18 @@ def problem_of(node: cst.Call, module: ModuleInfo, bare: Callable[[str], bool]) 
     kind, value = kind_of(node, module), module.value(node.func)
     if kind == "log_softmax":
         return "" if len(parts(node)) == 2 else "a log_softmax without a dimension"
-    others = {a.keyword.value for a in node.args if a.keyword is not None} - {*PLACES, "reduction"}
+    given = {a.keyword.value: a.value for a in node.args if a.keyword is not None}
+    others = {n for n, v in given.items() if n not in (*PLACES, "reduction") and not _left_at_default(n, v)}
     if len(parts(node)) != 2 or others or any(a.star for a in node.args) or _reduction(node) not in REDUCED:
         return "a cross entropy with options has no second derivative here"
     if value.kind != "api" and not bare(value.name):
         return "a cross entropy with options has no second derivative here"
     return ""
+
+
+def _left_at_default(name: str, value: cst.BaseExpression) -> bool:
+    """`weight=None`: what the option is without being given."""
+    return name in DEFAULTS and constant(value) == DEFAULTS[name]
 
 
 def unmeasured(stmts: list[Stmt], around: Around) -> str:
