@@ -91,6 +91,17 @@ def multilabel_margin_loss(x, target, reduction="mean"):
     return reduced((gaps * counted.astype(x.dtype)).sum((1, 2)) / x.shape[1], reduction)
 
 
+def prelu(x, weight):
+    """A slope for every channel, in double precision too."""
+    weight = weight.reshape(()) if weight.size == 1 else weight.reshape((-1, *[1] * (x.ndim - 2)))
+    return ops.where(x > 0, x, weight * x)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, reduction="mean"):
+    """For numbers of any type; whole ones become floating by the margin."""
+    return reduced(ops.relu(target * (input2 - input1) + float(margin)), reduction)
+
+
 def reduced(loss, reduction):
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 

@@ -25,7 +25,7 @@ WORDS = {
     "unique": {"return_inverse", "return_counts"},
     "div": {"rounding_mode"},
 }
-ASKED = frozenset({"norm", "equal", "svd", "slogdet", "repeat", "mode", "unflatten", *OF_TABLES, *WORDS})
+ASKED = frozenset({"norm", "equal", "svd", "slogdet", "repeat", "mode", "unflatten", "histogram", *OF_TABLES, *WORDS})
 
 
 def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
@@ -50,6 +50,12 @@ def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
         return not plain
     if name == "mode":
         return len(plain) == 1 and type(constant(plain[0])) is int
+    if name == "histogram":  # that of an image is asked for no bins
+        return (
+            bool(plain)
+            and constant(plain[0]) is not ...
+            or any(arg.keyword is not None and arg.keyword.value == "bins" for arg in call.args)
+        )
     if name == "unflatten":  # a layer of the name would be given a tensor
         return len(call.args) == 2
     return name == "repeat" and (len(plain) > 2 or len(plain) == 2 and constant(plain[0]) == 1)
