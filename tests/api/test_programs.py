@@ -89,6 +89,10 @@ PROGRAMS = {
     "k = torch.nn.LPPool3d(2, 2)(torch.arange(64.0).reshape(1, 4, 4, 4))": list("abcefghijk"),
     "def f(x, y):\n    return x.polygamma(1), y.corrcoef(), x.split_with_sizes([1, 1])[1], y.conj_physical()\n"
     "a, b, c, d = [f][0](torch.tensor([2.0, 3.0]), torch.tensor([[1.0, 2.0, 4.0], [2.0, 1.0, 5.0]]))": list("abcd"),
+    X + "from torch import relu_, neg_ as negate\nf = torch.abs_\na = relu_(x)\nb = negate(x)": ["a", "b", "x"],
+    X + "y = torch.tensor([[1, 0, -1], [0, -1, 1]])\nx = torch.cat([x, x[:, :1]], 1)\n"
+    "a = torch.nn.MultiLabelMarginLoss(reduction='none')(x[0], y[0])\n"
+    "b = torch.nn.functional.multilabel_margin_loss(x, y, reduction='none')": ["a", "b"],
     X + "result = x.abs_()": ["result", "x"],
     X + "from functools import partial\ny, i, low = x * 2, torch.tensor([[1], [0]]), -0.5\n"
     "add, pick = partial(torch.add, other=y), partial(torch.gather, dim=1, index=i)\n"
@@ -311,6 +315,8 @@ REFUSED = [
     "loss = torch.nn.HingeEmbeddingLoss(reduction='sum')(torch.tensor([1, 2]), torch.tensor([1, -1]))",
     "import torch.multiprocessing as mp\np = mp.Process(target=print)",
     "result = torch.topk(torch.tensor([]), 0)",
+    "import torch.nn.functional as F\nanew = torch.rand(1) > 0.5\n"
+    "result = F.interpolate(torch.ones(1, 1, 4, 4), scale_factor=0.6, mode='bicubic', recompute_scale_factor=anew)",
     "g = torch.Generator()\ng.manual_seed(1)\na = torch.rand(3, generator=g)\n"
     "g.manual_seed(1)\nb = torch.rand(3, generator=g)",
     "image = torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last)\n"
