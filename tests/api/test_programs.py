@@ -89,7 +89,7 @@ PROGRAMS = {
     "k = torch.nn.LPPool3d(2, 2)(torch.arange(64.0).reshape(1, 4, 4, 4))": list("abcefghijk"),
     "def f(x, y):\n    return x.polygamma(1), y.corrcoef(), x.split_with_sizes([1, 1])[1], y.conj_physical()\n"
     "a, b, c, d = [f][0](torch.tensor([2.0, 3.0]), torch.tensor([[1.0, 2.0, 4.0], [2.0, 1.0, 5.0]]))": list("abcd"),
-    X + "from torch import relu_, neg_ as negate\nf = torch.abs_\na = relu_(x)\nb = negate(x)": ["a", "b", "x"],
+    X + "from torch import relu_, neg_ as negate\na = relu_(x)\nb = negate(x)": ["a", "b", "x"],
     X + "y = torch.tensor([[1, 0, -1], [0, -1, 1]])\nx = torch.cat([x, x[:, :1]], 1)\n"
     "a = torch.nn.MultiLabelMarginLoss(reduction='none')(x[0], y[0])\n"
     "b = torch.nn.functional.multilabel_margin_loss(x, y, reduction='none')": ["a", "b"],
@@ -440,3 +440,8 @@ def test_the_absolute_value_of_a_leaf_is_made_in_the_forward() -> None:
     program = "x.requires_grad_()\nout = abs(x)\n(out * out).sum().backward()\na = x.grad"
     text = convert_source("import torch\n" + X + program).text
     assert "def forward_fn(x):\n    out = abs(x)\n" in text, text
+
+
+def test_imports_stand_above_what_needs_them_where_that_of_torch_stays() -> None:
+    text = convert_source("import torch\ny = torch.ones(2)\nfrom torch import nn\nm = nn.ReLU()\nf = torch.abs_\n").text
+    assert text.startswith("import torch\nfrom mindspore import nn, ops\ny = ops.ones(2)\n"), text
