@@ -218,3 +218,14 @@ def fake_quantize(x, scale, zero_point, low, high):
     inside = x * ops.logical_and(whole >= low, whole <= high).astype(x.dtype)
     value = (ops.clamp(whole, low, high) - zero_point) * scale
     return inside + ops.stop_gradient(value - inside)
+
+
+def gumbel_softmax(logits, tau=1, hard=False, dim=-1):
+    """Draws that are soft, or of ones and zeros with the gradient of the soft ones."""
+    flat = logits.reshape(1) if logits.ndim == 0 else logits
+    noise = -ops.log(-ops.log(ops.rand(*flat.shape).astype(flat.dtype)))
+    soft = ops.softmax((flat + noise) / tau, dim)
+    if hard:
+        ones = (soft == ops.amax(soft, dim, True)).astype(soft.dtype)
+        soft = ops.stop_gradient(ones - soft) + soft
+    return soft.reshape(logits.shape)

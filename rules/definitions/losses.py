@@ -81,14 +81,27 @@ def triplet_margin_loss(
 
 
 def multilabel_margin_loss(x, target, reduction="mean"):
-    x, target = (x.expand_dims(0), target.expand_dims(0)) if x.ndim == 1 else (x, target)
+    single = x.ndim == 1
+    x, target = (x.expand_dims(0), target.expand_dims(0)) if single else (x, target)
     listed = ops.cumsum((target < 0).astype(x.dtype), 1) == 0
     index = ops.where(listed, target, ops.zeros_like(target))
     is_target = (ops.one_hot(index, x.shape[1]) * listed.expand_dims(2).astype(x.dtype)).sum(1) > 0
     own = ops.gather_elements(x, 1, index)
     gaps = ops.relu(1 - own.expand_dims(2) + x.expand_dims(1))
     counted = ops.logical_and(listed.expand_dims(2), ops.logical_not(is_target).expand_dims(1))
-    return reduced((gaps * counted.astype(x.dtype)).sum((1, 2)) / x.shape[1], reduction)
+    found = (gaps * counted.astype(x.dtype)).sum((1, 2)) / x.shape[1]
+    return reduced(found.squeeze(0) if single else found, reduction)
+
+
+def prelu(x, weight):
+    """A slope for every channel, in double precision too."""
+    weight = weight.reshape(()) if weight.size == 1 else weight.reshape((-1, *[1] * (x.ndim - 2)))
+    return ops.where(x > 0, x, weight * x)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, reduction="mean"):
+    """For numbers of any type; whole ones become floating by the margin."""
+    return reduced(ops.relu(target * (input2 - input1) + float(margin)), reduction)
 
 
 def reduced(loss, reduction):

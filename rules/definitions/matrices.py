@@ -200,19 +200,27 @@ def eigvals(a):
 def matrix_rank(a, atol=None, rtol=None, hermitian=False):
     a = a.asnumpy()
     sizes = np.abs(np.linalg.eigvalsh(a)) if hermitian else np.linalg.svd(a, compute_uv=False)
+    atol, rtol = (t.asnumpy()[..., None] if isinstance(t, ms.Tensor) else t for t in (atol, rtol))
     if rtol is None:
-        rtol = 0.0 if atol else max(a.shape[-2:]) * np.finfo(a.dtype).eps
-    limit = np.maximum(atol or 0.0, rtol * sizes.max(-1, keepdims=True))
+        least = max(a.shape[-2:]) * np.finfo(a.dtype).eps
+        rtol = least if atol is None else np.where(atol > 0, 0.0, least)
+    limit = np.maximum(0.0 if atol is None else atol, rtol * sizes.max(-1, keepdims=True))
     return ms.Tensor(np.asarray((sizes > limit).sum(-1)))
 
 
-def lstsq(a, b):
-    """The solution of least squares and the rank; as in torch by default, neither rests nor singular values."""
+def lstsq(a, b, driver="gelsy"):
+    """The solution of least squares, and what the driver gives beside it: rests, ranks and singular values."""
     vector = b.ndim == a.ndim - 1
-    solution = ops.matmul(ops.pinv(a), b.unsqueeze(-1) if vector else b)
-    rank = ms.Tensor(np.asarray(np.linalg.matrix_rank(a.asnumpy())))
-    empty = ops.zeros((0,), dtype=a.dtype)
-    return solution.squeeze(-1) if vector else solution, empty, rank, empty
+    b = b.unsqueeze(-1) if vector else b
+    solution = ops.matmul(ops.pinv(a), b)
+    rests, ranks, sizes = ops.zeros((0,), dtype=a.dtype), ops.zeros((0,), dtype=ms.int64), ops.zeros((0,), dtype=a.dtype)
+    if driver != "gels":
+        ranks = ms.Tensor(np.asarray(np.linalg.matrix_rank(a.asnumpy())))
+    if driver != "gelsy" and a.shape[-2] > a.shape[-1] and bool((ranks == a.shape[-1]).all()):
+        rests = ops.square(ops.matmul(a, solution) - b).sum(-2)
+    if driver in ("gelsd", "gelss"):
+        sizes = ops.svd(a, compute_uv=False)
+    return solution.squeeze(-1) if vector else solution, rests, ranks, sizes
 
 
 def condition_number(x):

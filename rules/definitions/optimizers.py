@@ -18,6 +18,25 @@ class AdamL2(optim.AdamW):
         return optim.AdamW.implementation(self, lr, 0.0, beta1, beta2, amsgrad, eps, decayed, start_id, end_id)
 
 
+class DecoupledNAdam(optim.NAdam):
+    """NAdam whose weights shrink by themselves, as those of AdamW."""
+
+    def implementation(self, lr, beta1, beta2, weight_decay, momentum_decay, eps, start_id, end_id, gradients):
+        for param in self.parameters[start_id:end_id]:
+            ops.assign(param, param * (1 - lr * weight_decay))
+        settings = (lr, beta1, beta2, 0.0, momentum_decay, eps)
+        return optim.NAdam.implementation(self, *settings, start_id, end_id, gradients)
+
+
+class DecoupledRAdam(optim.RAdam):
+    """RAdam whose weights shrink by themselves, as those of AdamW."""
+
+    def implementation(self, lr, beta1, beta2, weight_decay, eps, start_id, end_id, gradients):
+        for param in self.parameters[start_id:end_id]:
+            ops.assign(param, param * (1 - lr * weight_decay))
+        return optim.RAdam.implementation(self, lr, beta1, beta2, 0.0, eps, start_id, end_id, gradients)
+
+
 class Optimizers:
     """The optimizers under torch's names."""
 

@@ -81,8 +81,11 @@ def lp_pool(x, norm_type, kernel_size, stride=None, ceil_mode=False, dims=2):
     powers = ops.pow(x, norm_type)
     if dims == 1:
         powers, kernel, stride = powers.expand_dims(-2), (1, *kernel), (1, *stride)
+    single = dims == 3 and x.ndim == 4  # without a batch
+    powers = powers.expand_dims(0) if single else powers
     pool = ops.avg_pool3d if dims == 3 else ops.avg_pool2d
     means = pool(powers, kernel, stride, ceil_mode=ceil_mode)
+    means = means.squeeze(0) if single else means
     count = 1
     for n in kernel:
         count *= n

@@ -81,6 +81,11 @@ def nonzero_static(x, size, fill_value=-1):
     return ops.cat((found, ops.full((left, x.ndim), fill_value, dtype=ms.int64))) if left else found
 
 
+def without_rows(x, dim):
+    """What is left of a tensor along a dimension of which nothing is taken."""
+    return ops.zeros([0 if axis == dim % x.ndim else size for axis, size in enumerate(x.shape)], dtype=x.dtype)
+
+
 def cropped_pad(x, pad, value=0):
     """Padding by a constant where negative numbers take rows away."""
     kept = [slice(None)] * x.ndim

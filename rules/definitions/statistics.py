@@ -117,6 +117,20 @@ def euclidean_norm(x, dim=None, keepdim=False):
     return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above))
 
 
+def corrected_var(x, axis=None, correction=1, keepdims=False):
+    """The variance whose divisor is less by any number, and whose gradients are numbers where all elements are equal."""
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    spread = ops.square(x - x.mean(axis, True))
+    count = x.size // spread.sum(axis).size
+    return spread.sum(axis, keepdims=keepdims) / max(count - correction, 0)
+
+
+def corrected_std(x, axis=None, correction=1, keepdims=False):
+    variance = corrected_var(x, axis, correction, keepdims)
+    above = ops.where(variance == 0, ops.ones_like(variance), variance)
+    return ops.where(variance == 0, ops.zeros_like(variance), ops.sqrt(above))
+
+
 def standard_deviation(x, axis=None, ddof=1, keepdims=False):
     """Its gradient is zero where all elements are equal; that of MindSpore's is NaN."""
     variance = x.var(tuple(axis) if isinstance(axis, list) else axis, ddof=ddof, keepdims=keepdims)

@@ -56,6 +56,43 @@ PROGRAMS = {
     "    return [torch.cat([mems[i], new]) for i in range(2)]\n"
     "def seen(found, new):\n    return torch.cat([found, new])\n"
     "a = joined(memories(2), torch.ones(2, 3))[1]\nb = seen(memories(1)[0], a)": ["a", "b"],
+    "import torch.nn.functional as F\nx = torch.sin(torch.arange(72.0, dtype=torch.float64)).reshape(1, 2, 6, 6)\n"
+    "w = torch.cos(torch.arange(36.0, dtype=torch.float64)).reshape(2, 2, 3, 3)\n"
+    "a = F.conv2d(x, w, stride=2, padding=(1, 2), dilation=(1, 2))\n"
+    "b = F.conv1d(x[:, 0], w[0, :, :2].repeat(1, 3, 1), padding='same')\n"
+    "c = F.conv_transpose2d(x, w, stride=(2, 3), padding=(1, 0), output_padding=(0, 1))\n"
+    "d = F.conv2d((x * 9).long(), (w * 9).long(), groups=1)\n"
+    "e = F.conv_transpose1d(x[:, 0], w[0].repeat(3, 1, 1), stride=2)": list("abcde"),
+    "import torch.nn.functional as F\nx = torch.sin(torch.arange(24.0, dtype=torch.float64)).reshape(2, 3, 4)\n"
+    "a = F.prelu(x, torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64))\nb = F.adaptive_avg_pool1d(x, 3)\n"
+    "c = F.adaptive_max_pool1d(x, 3, return_indices=True)[1]\nd = F.triplet_margin_loss(x, x * 2, x - 1, p=1)\n"
+    "e = F.gumbel_softmax(x, hard=True).sum(-1)\nf = torch.nn.ReLU6()(x * 9)\n"
+    "g = torch.linalg.cond(x[:, :, :3] + torch.eye(3))\n"
+    "h = torch.linalg.cond(x[0, :, :3] + torch.eye(3), p=-2)": list("abcdefgh"),
+    "import torch.nn.functional as F\nx, y = torch.tensor([1, 2, 3]), torch.tensor([3, 1, 3])\n"
+    "z = torch.tensor([1, -1, 1])\na = F.margin_ranking_loss(x, y, z, margin=2, reduction='sum')\n"
+    "b = F.margin_ranking_loss(x.double(), y.double(), z)\n"
+    "c = torch.margin_ranking_loss(x.double(), y.double(), z, 0.5, 0)\n"
+    "d, e = F.poisson_nll_loss(x, y), F.poisson_nll_loss(x, y, log_input=False, full=True, reduction='none')\n"
+    "f, g = torch.logspace(0, 3, 4, dtype=torch.int64), torch.logspace(1, 5, 3, base=2, dtype=torch.int32)\n"
+    "h, i = x.narrow(0, 1, 0), torch.narrow_copy(x, 0, 0, 0)": list("abcdefghi"),
+    X + "b = torch.tensor([[1.0], [2.0]])\na = torch.cat([x, x[:1] * 3])\nc = torch.cat([b, b[:1] + 1])\n"
+    "p, q, r, s = torch.linalg.lstsq(a, c, driver='gelsd')\nt = torch.linalg.lstsq(a, c, driver='gels').residuals\n"
+    "u = torch.linalg.lstsq(a, c)[2]\n"
+    "v = torch.linalg.matrix_rank(torch.stack([x, x * 0]), atol=torch.tensor([9.0, 0.5]))\n"
+    "w = torch.linalg.matrix_rank(x, rtol=torch.tensor(0.9))": list("pqrstuvw"),
+    X + "d = [0, 1]\na, b = x.var(d, correction=0), torch.std(x, d, correction=2)\nc = torch.std(x, correction=None)\n"
+    "e, f = torch.masked.sum(x, 1), torch.masked.amax(x, 1)\ng = torch.masked.softmax(x, 1)\n"
+    "h = torch.digamma(torch.from_numpy(torch.tensor([1, 2]).numpy()))\nimport numpy as np\n"
+    "i = torch.searchsorted(x[0], 1.5, sorter=torch.tensor([1, 0]))\n"
+    "j = torch.grid_sampler_2d(x[None, None], torch.sin(torch.arange(8.0)).reshape(1, 2, 2, 2), 2, 0, True)\n"
+    "k = torch.nn.LPPool3d(2, 2)(torch.arange(64.0).reshape(1, 4, 4, 4))": list("abcefghijk"),
+    "def f(x, y):\n    return x.polygamma(1), y.corrcoef(), x.split_with_sizes([1, 1])[1], y.conj_physical()\n"
+    "a, b, c, d = [f][0](torch.tensor([2.0, 3.0]), torch.tensor([[1.0, 2.0, 4.0], [2.0, 1.0, 5.0]]))": list("abcd"),
+    X + "from torch import relu_, neg_ as negate\na = relu_(x)\nb = negate(x)": ["a", "b", "x"],
+    X + "y = torch.tensor([[1, 0, -1], [0, -1, 1]])\nx = torch.cat([x, x[:, :1]], 1)\n"
+    "a = torch.nn.MultiLabelMarginLoss(reduction='none')(x[0], y[0])\n"
+    "b = torch.nn.functional.multilabel_margin_loss(x, y, reduction='none')": ["a", "b"],
     X + "result = x.abs_()": ["result", "x"],
     X + "from functools import partial\ny, i, low = x * 2, torch.tensor([[1], [0]]), -0.5\n"
     "add, pick = partial(torch.add, other=y), partial(torch.gather, dim=1, index=i)\n"
@@ -278,6 +315,8 @@ REFUSED = [
     "loss = torch.nn.HingeEmbeddingLoss(reduction='sum')(torch.tensor([1, 2]), torch.tensor([1, -1]))",
     "import torch.multiprocessing as mp\np = mp.Process(target=print)",
     "result = torch.topk(torch.tensor([]), 0)",
+    "import torch.nn.functional as F\nanew = torch.rand(1) > 0.5\n"
+    "result = F.interpolate(torch.ones(1, 1, 4, 4), scale_factor=0.6, mode='bicubic', recompute_scale_factor=anew)",
     "g = torch.Generator()\ng.manual_seed(1)\na = torch.rand(3, generator=g)\n"
     "g.manual_seed(1)\nb = torch.rand(3, generator=g)",
     "image = torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last)\n"
@@ -401,3 +440,8 @@ def test_the_absolute_value_of_a_leaf_is_made_in_the_forward() -> None:
     program = "x.requires_grad_()\nout = abs(x)\n(out * out).sum().backward()\na = x.grad"
     text = convert_source("import torch\n" + X + program).text
     assert "def forward_fn(x):\n    out = abs(x)\n" in text, text
+
+
+def test_imports_stand_above_what_needs_them_where_that_of_torch_stays() -> None:
+    text = convert_source("import torch\ny = torch.ones(2)\nfrom torch import nn\nm = nn.ReLU()\nf = torch.abs_\n").text
+    assert text.startswith("import torch\nfrom mindspore import nn, ops\ny = ops.ones(2)\n"), text

@@ -137,6 +137,8 @@ def rewrite(
     anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
     shorter = (i for i, s in enumerate(body) if s is not before[i] and _is_import(before[i]))
     earliest = next(shorter, None)
+    if anchors and new and (earliest is None or earliest >= anchors[0]):
+        earliest = _above_use(body[: anchors[0]], brought)
     if anchors and new and earliest is not None and earliest < anchors[0]:  # `import torch, io`: the rest of it stays
         body.insert(earliest + 1, cst.SimpleStatementLine([cst.Expr(cst.Name(_ANCHOR))]))
         anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
@@ -456,6 +458,12 @@ def _too_late(body: Sequence[cst.BaseStatement], have: set[str], brought: set[st
             if any(used_names(s) & brought for s in above):
                 late |= found
     return late
+
+
+def _above_use(body: Sequence[cst.BaseStatement], brought: set[str]) -> int | None:
+    """The last import above the first statement that needs one of the names: `import torch` stays, and stood there."""
+    needing = next((i for i, s in enumerate(body) if not _is_import(s) and used_names(s) & brought), 0)
+    return next((i for i in range(needing - 1, -1, -1) if _is_import(body[i])), None)
 
 
 def _local(alias: cst.ImportAlias) -> str:

@@ -44,6 +44,8 @@ def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[V
         return value if name != "type" or args else Value("str")
     if name == "item" and (kind := _ITEMS.get(receiver.dtype.rstrip("0123456789"))) and not receiver.likely:
         return Value(kind)
+    if name == "numpy":  # of the same type and dimensions; one number is none of an array
+        return Value("numpy", dtype=receiver.dtype if receiver.rank else "", rank=receiver.rank or None)
     value = torchapi.result(f"torch.Tensor.{name}", deps, sum(a.kind != "tensor" for a in args))
     return replace(value, likely=receiver.likely)
 

@@ -27,7 +27,7 @@ WORDS = {
 }
 OF_ARRAYS = ("any", "cumprod", "dot", "outer", "corrcoef")  # and of tables: nothing else has them
 BARE = ("svd", "slogdet", "int", "bool")  # without arguments
-ASKED = frozenset({"norm", "equal", "repeat", "mode", "unflatten", *BARE, *OF_TABLES, *OF_ARRAYS, *WORDS})
+ASKED = frozenset({"norm", "equal", "repeat", "mode", "unflatten", "histogram", *BARE, *OF_TABLES, *OF_ARRAYS, *WORDS})
 
 
 def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
@@ -54,6 +54,12 @@ def only_of_tensors(name: str, call: cst.Call, ev: Evaluator) -> bool:
         return not call.args
     if name == "mode":
         return len(plain) == 1 and type(constant(plain[0])) is int
+    if name == "histogram":  # that of an image is asked for no bins
+        return (
+            bool(plain)
+            and constant(plain[0]) is not ...
+            or any(arg.keyword is not None and arg.keyword.value == "bins" for arg in call.args)
+        )
     if name == "unflatten":  # a layer of the name would be given a tensor
         return len(call.args) == 2
     whole = len(plain) > 2 or len(plain) == 2 and constant(plain[0]) == 1

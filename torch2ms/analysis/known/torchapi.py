@@ -61,6 +61,11 @@ TENSOR_METHODS = {
     "polygamma_", "put_", "rad2deg_", "renorm_", "resize_", "resize_as_", "sgn_", "sinc_", "sinh_", "swapaxes_",
     "swapdims_", "tan_", "exp2", "vdot", "narrow_copy", "as_strided", "cfloat", "cdouble",
     "element_size", "nanmedian", "bitwise_not", "kron",
+    "apply_", "map_", "map2_", "as_strided_scatter", "chalf", "conj_physical", "corrcoef", "dim_order",
+    "is_coalesced", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_set_to",
+    "matrix_exp", "nonzero_static", "pinverse", "polygamma", "resize_as", "resolve_conj", "resolve_neg",
+    "share_memory_", "sparse_mask", "split_with_sizes", "to_sparse_coo", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes",
 }  # fmt: skip
 MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well
 WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood

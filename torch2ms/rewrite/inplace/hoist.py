@@ -38,7 +38,7 @@ def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
         lines = in_place.drawn(stmt, call) or []
         place = code(call.args[0].value) if lines else ""
     else:
-        method = _as_method(call)
+        method = _as_method(call, in_place.module.value(call.func).name)
         lines = in_place.in_place(stmt, method) or []
         place = code(method.func.value) if lines else ""  # type: ignore[attr-defined]
         if not lines:  # told by in_place
@@ -82,14 +82,12 @@ def _writes(in_place: InPlace, call: cst.Call) -> bool:
     return _out(call) is not None and target.kind == "api" and target.name.startswith("torch.")
 
 
-def _as_method(call: cst.Call) -> cst.Call:
-    """`torch.relu_(x)` as `x.relu_()`."""
+def _as_method(call: cst.Call, name: str) -> cst.Call:
+    """`torch.relu_(x)` as `x.relu_()`, under whatever name it is called; `name` is the function's own."""
     first = subject(call)
     assert first is not None
     rest = [arg for arg in call.args if arg is not first]
-    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    assert isinstance(name, cst.Name)
-    return cst.Call(cst.Attribute(first.value, name), rest)
+    return cst.Call(cst.Attribute(first.value, cst.Name(name.rpartition(".")[2])), rest)
 
 
 def _out(call: cst.Call) -> cst.BaseExpression | None:

@@ -44,6 +44,7 @@ ASKED = re.compile(
     r"|(?:ModuleList|Sequential)\(.*\)\.(?:append|extend)\("
     r"|\boperator\.(?:i[a-z]|[lr]shift)|\bfrom operator import"
     r"""|(?<!\.)\beval\(f?["']"""
+    r"|\bfrom torch import [^\n]*[a-z0-9]_\b|\bimport torch as (?!torch\b)|= *torch\.[a-z]\w*_(?![\w(.])"
 )
 AUGMENTED = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
              "__idiv__": "div_", "__ipow__": "pow_",
@@ -153,9 +154,10 @@ class Spelled(Suites):
         return parenthesised(cst.parse_expression(text.format(*map(code, parts)))) if text else None
 
     def in_place(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
-        """`torch.exp_(x)` is `x.exp_()`."""
-        named = isinstance(original.func, (cst.Name, cst.Attribute)) and dotted(original.func).endswith("_")
-        found = IN_PLACE.fullmatch(self.module.value(original.func).name) if named else None
+        """`torch.exp_(x)` is `x.exp_()`, whatever name the function goes by."""
+        called = self.module.value(original.func)
+        named = isinstance(original.func, (cst.Name, cst.Attribute)) and called.kind == "api"
+        found = IN_PLACE.fullmatch(called.name) if named else None
         first = updated.args[0] if updated.args else None
         if found is None or found[1] in NO_METHODS or first is None or first.star:
             return None
