@@ -35,7 +35,7 @@ from torch2ms.tape.functions.closures import Handover, closure_in, handovers, ha
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handed_out import handed_out
-from torch2ms.tape.functions.handed_versions import hand_on_versions
+from torch2ms.tape.functions.handed_versions import hand_on_versions, overridden
 from torch2ms.tape.functions.handing import event_of, handed_of, handing_at, steps_always
 from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
@@ -93,8 +93,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     seen = [i for i in functions if own_step(i.scope, i.module) or i.scope not in unseen]
-    hand_on_versions(lifting, functions, events, unseen)
-    take_in_versions(lifting, functions, events, unseen)
+    methods = overridden(functions)
+    hand_on_versions(lifting, methods, events, unseen)
+    take_in_versions(lifting, methods, events, unseen)
     hand_on(lifting, seen, events, project)
     if stores:
         _store(lifting, project, seen, events, unseen)

@@ -11,20 +11,17 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo
-from torch2ms.analysis.program.sites import Unseen, overriding
+from torch2ms.analysis.program.sites import Unseen
 from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.functions.taking import taken_of, taking_at, usable
 from torch2ms.tape.model import Event, Taken, Taking
 
 
 def take_in_versions(
-    lifting: Lifting, infos: list[FunctionInfo], events: dict[int, list[Event]], unseen: Unseen
+    lifting: Lifting, methods: list[list[FunctionInfo]], events: dict[int, list[Event]], unseen: Unseen
 ) -> None:
     """Enter all versions of such methods, with the calls that reach them."""
-    for info in infos:
-        versions = [info, *overriding(info)]
-        if len(versions) < 2 or info.cls is None or any(info.name in c.methods for c in info.cls.lineage()[1:]):
-            continue
+    for versions in methods:
         if not any(events[id(v.scope)] for v in versions) or any(unseen.reached(v.scope) for v in versions):
             continue
         made = _made(versions, events)
