@@ -1,4 +1,4 @@
-"""States of what a program keeps under names: networks, optimizers, schedules of rates and objects of its own."""
+"""States of what a program keeps under names: networks, optimizers, schedules of rates, scalers and objects of its own."""
 
 import mindspore as ms
 from mindspore import nn
@@ -11,6 +11,8 @@ def state_of_any(kept):
         return optimizer_state(kept)
     if isinstance(kept, nn.Cell):
         return kept.parameters_dict()
+    if isinstance(kept, ms.amp.LossScaler):
+        return scaler_state(kept)
     return kept.state_dict() if hasattr(kept, "state_dict") else scheduler_state(kept)
 
 
@@ -19,4 +21,6 @@ def load_state_of_any(kept, state):
         return load_optimizer_state(kept, state)
     if isinstance(kept, nn.Cell):
         return ms.load_param_into_net(kept, state)
+    if isinstance(kept, ms.amp.LossScaler):
+        return load_scaler_state(kept, state)
     return kept.load_state_dict(state) if hasattr(kept, "load_state_dict") else load_scheduler_state(kept, state)
