@@ -1,4 +1,4 @@
-"""States of what a program keeps under names: networks, optimizers, schedules of rates, scalers and objects of its own."""
+"""States of what a program keeps under names: networks, optimizers, schedulers, scalers, objects of its own."""
 
 import mindspore as ms
 from mindspore import nn
