@@ -32,6 +32,7 @@ OWN_METHODS = {"forward": "construct", "train": "set_train"}
 SPREADS = ("std", "var")
 FILLED = {"fill_", "zero_", "normal_", "uniform_", "random_"}
 DEVICES = ("to", "cuda", "cpu")
+STATES = ("state_dict", "load_state_dict")  # what is made of them asks the object what it is
 OWNERS = {
     "optimizer": "torch.optim.Optimizer",
     "scaler": "torch.amp.GradScaler",
@@ -161,7 +162,7 @@ class MethodCalls:
         if length or name == "new" and receiver.kind == "unknown" and self.filled(original):
             return methods.method(name, Value("tensor", likely=True), original, updated, self.work, self.where)
         if receiver.kind == "unknown":
-            named_so = dotted(func.value) or name in DEVICES or name in MODES and held(func.value)
+            named_so = dotted(func.value) or name in (*DEVICES, *STATES) or name in MODES and held(func.value)
             return self.of_unknown(name, original, updated) if named_so else updated
         if receiver.kind == "module":
             return self.of_module(name, receiver, original, updated)
@@ -314,7 +315,7 @@ class MethodCalls:
         if name in NAMED and (listed := NAMED[name](original, updated, self.work)) is not None:
             return listed
         modes = name in MODES and len(original.args) <= 1
-        if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
+        if modes or name in ("named_parameters", "reset_parameters", *STATES):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
 

@@ -13,6 +13,7 @@ from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.lifting import called_events, lifted
 from torch2ms.tape.functions.own_steps import around_torchs
 from torch2ms.tape.functions.summary import Lifting
+from torch2ms.tape.functions.taking import plan_definition
 from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.idle import drop_idle
 from torch2ms.tape.model import Event
@@ -33,6 +34,8 @@ def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, p
         plan_episode(episode, plan)
         return
     events = _events(scope, module, plan, lifting, project)
+    if not events and (idle := lifting.taken.get(id(scope))) is not None:  # another version of it uses gradients
+        plan_definition(idle, plan)
     if type(scope.node) is cst.ClassDef:  # it runs among the steps around it, and its functions see no name of it
         give_up(events, "it stands in the body of a class, outside of methods", plan)
         return

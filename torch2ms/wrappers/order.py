@@ -56,6 +56,7 @@ from torch2ms.wrappers.networks.own_weights import own_weights
 from torch2ms.wrappers.networks.run_early import run_early
 from torch2ms.wrappers.networks.saturated import saturated
 from torch2ms.wrappers.networks.unbased import unbased
+from torch2ms.wrappers.objects.delegated import delegated
 from torch2ms.wrappers.objects.flagged_together import flagged_together
 from torch2ms.wrappers.objects.for_effect import as_loops
 from torch2ms.wrappers.objects.stepped import stepped
@@ -147,7 +148,7 @@ NETWORKS: tuple[Pass, ...] = (
 TENSORS: tuple[Pass, ...] = (named_again, hooked, retained, one_output)
 
 # objects around training, and statements that hide a step
-OBJECTS: tuple[Pass, ...] = (unwrapped, managed, as_loops, flagged_together, stepped)
+OBJECTS: tuple[Pass, ...] = (unwrapped, delegated, managed, as_loops, flagged_together, stepped)
 
 # networks and optimizers that lists and dicts hold: each has a name of its own
 CONTAINERS: tuple[Pass, ...] = (items_by_attribute, numbered, picked_items, unboxed, opened, listed)

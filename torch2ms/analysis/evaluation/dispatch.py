@@ -41,7 +41,7 @@ def dispatched(given: Given, ev: Evaluator, network: bool = False) -> None:
         ]
         for name, value in bind_arguments(info, given.node, args, skip_self=True).items():
             if value.kind == OBJECT:
-                ev.exchange.hand(info, name, value, id(given.node.func))
+                ev.exchange.hand(ev.project.touch(info), name, value, id(given.node.func))
 
 
 def _trains(value: Value, ev: Evaluator, wrapped: bool) -> bool:

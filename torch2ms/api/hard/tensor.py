@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.choice import Choice
 from torch2ms.api.facts import Use
 
@@ -103,6 +103,12 @@ def typed(use: Use) -> Choice:
         named = kind == "tensor" and isinstance(use.node("data"), cst.Name)  # other places are settings as often
         sized = "" if named else f"{_SIZED.format(element)} else "
         return Choice("({data} if isinstance({data}, ms.Tensor) else " + sized + "ms.tensor({data}, dtype=ms.float32))")
+    computed = use.node("data")
+    if kind == "tensor" and use.guessed("data") and type(computed) is cst.BinaryOperation:
+        if _SIZE.search(use.text("data")):
+            return Choice(f"ops.zeros({{data}}{element})", assume=f"{use.text('data')} is a size, not data")
+        if not any(type(n) in (cst.Call, cst.Await, cst.NamedExpr) for n in descend(computed)):
+            return Choice(f"({_SIZED.format(element)} else {{data}})")
     if kind == "tensor" and use.short == "Tensor":
         return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")
     if kind == "size":

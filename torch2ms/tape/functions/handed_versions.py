@@ -13,14 +13,21 @@ from torch2ms.tape.functions.summary import Lifting
 from torch2ms.tape.model import Event, Handed, Handing
 
 
+def overridden(infos: list[FunctionInfo]) -> list[list[FunctionInfo]]:
+    """All versions of the methods that subclasses override, each list from that of the class above the others."""
+    found = []
+    for info in infos:
+        if info.cls is not None and info.cls.children and (others := overriding(info)):
+            if not any(info.name in c.methods for c in info.cls.lineage()[1:]):
+                found.append([info, *others])
+    return found
+
+
 def hand_on_versions(
-    lifting: Lifting, infos: list[FunctionInfo], events: dict[int, list[Event]], unseen: Unseen
+    lifting: Lifting, methods: list[list[FunctionInfo]], events: dict[int, list[Event]], unseen: Unseen
 ) -> None:
     """Enter all versions of such methods, with the calls that reach them."""
-    for info in infos:
-        versions = [info, *overriding(info)]
-        if len(versions) < 2 or info.cls is None or any(info.name in c.methods for c in info.cls.lineage()[1:]):
-            continue
+    for versions in methods:
         if not all(any(e.kind == "backward" for e in events[id(v.scope)]) for v in versions):
             continue
         if any(unseen.reached(v.scope) or id(v.scope) in lifting.exports for v in versions):

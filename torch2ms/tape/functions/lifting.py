@@ -35,7 +35,7 @@ from torch2ms.tape.functions.closures import Handover, closure_in, handovers, ha
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handed_out import handed_out
-from torch2ms.tape.functions.handed_versions import hand_on_versions
+from torch2ms.tape.functions.handed_versions import hand_on_versions, overridden
 from torch2ms.tape.functions.handing import event_of, handed_of, handing_at, steps_always
 from torch2ms.tape.functions.kept import spread_kept
 from torch2ms.tape.functions.memory import spread_writes
@@ -46,6 +46,7 @@ from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import find_stores
 from torch2ms.tape.functions.summary import Lifting
+from torch2ms.tape.functions.taken_versions import take_in_versions
 from torch2ms.tape.functions.taking import clips, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.thawed import thawed
 from torch2ms.tape.functions.valued import spread_valued
@@ -92,7 +93,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     seen = [i for i in functions if own_step(i.scope, i.module) or i.scope not in unseen]
-    hand_on_versions(lifting, functions, events, unseen)
+    methods = overridden(functions)
+    hand_on_versions(lifting, methods, events, unseen)
+    take_in_versions(lifting, methods, events, unseen)
     hand_on(lifting, seen, events, project)
     if stores:
         _store(lifting, project, seen, events, unseen)
@@ -196,17 +199,13 @@ def _store(
         if not lifting.stores.freed:
             break
         for key in lifting.stores.freed:
-            lifting.taken.pop(key)
-            for site in lifting.sites.get(key, []):
-                lifting.takings.pop(id(site.call), None)
+            lifting.give_up(key)
     if lifting.stores.owners:
         hand_on(lifting, [i for i in seen if id(i.scope) in lifting.stores.owners], events, project)
         lifting.stores = find_stores(known)  # callers that now hand a loss on know the optimizer, too
         late = {k for k in lifting.handed.keys() - handed if not _all_empty(k, lifting, events)}
         for key in late:  # they counted on an optimizer that keeps gradients, and that cannot
-            lifting.handed.pop(key)
-            for site in lifting.sites.get(key, []):
-                lifting.handings.pop(id(site.call), None)
+            lifting.give_up(key)
 
 
 def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: dict[int, list[Event]]) -> None:
@@ -277,11 +276,7 @@ def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, l
             break
         for key in late:
             given_up.add(key)
-            lifting.handed.pop(key, None)
-            lifting.taken.pop(key, None)
-            for site in lifting.sites.get(key, []):
-                lifting.handings.pop(id(site.call), None)
-                lifting.takings.pop(id(site.call), None)
+            lifting.give_up(key)
 
 
 def _handed_out(info: FunctionInfo, sites: list[Site]) -> bool:

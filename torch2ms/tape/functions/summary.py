@@ -25,6 +25,7 @@ class Lifting:
     closures: dict[int, Closure] = field(default_factory=dict)  # by id of the scope
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
+    together: dict[int, set[int]] = field(default_factory=dict)  # by id of a scope taken: all versions of its method
     freezes: bool = False  # somewhere a parameter's requires_grad is written that may be trained
     frozen_first: bool = True  # ... but not once an optimizer was made
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
@@ -40,6 +41,16 @@ class Lifting:
     stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
     records: Read = field(default_factory=Read)
     spills: Spills | None = None  # calls that leave gradients in networks they do not train
+
+    def give_up(self, key: int) -> None:
+        """The function, and all versions of a method, are handed nothing by their callers."""
+        for each in self.together.pop(key, {key}):
+            self.together.pop(each, None)
+            self.handed.pop(each, None)
+            self.taken.pop(each, None)
+            for site in self.sites.get(each, []):
+                self.handings.pop(id(site.call), None)
+                self.takings.pop(id(site.call), None)
 
     def exporting(self) -> list[FunctionInfo]:
         """The functions that became functions of the loss."""

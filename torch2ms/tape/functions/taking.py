@@ -251,8 +251,11 @@ def plan_definition(taken: Taken, plan: Plan) -> None:
         for returned in taken.returns:
             value = returned.node.value  # type: ignore[union-attr]
             plan.replaced[id(returned)] = [Text(f"return {{0}}, {changed}", [value])]
-        if not taken.returns:
-            plan.behind.setdefault(id(scope.body.stmts[-1]), []).append(Text(f"return {changed}"))
+        last = scope.body.stmts[-1]
+        if type(last.node) is cst.Pass:
+            plan.replaced[id(last)] = [Text(f"return {changed}")]
+        elif not taken.returns and type(last.node) is not cst.Raise:
+            plan.behind.setdefault(id(last), []).append(Text(f"return {changed}"))
     if taken.steps:
         plan.steps.add(id(node))
         why = "the step of an optimizer is its construct, which is called with the gradients"

@@ -55,7 +55,7 @@ def paired(
         return None if found is None else replace(found, index=counted or found.index, wrapped=True)
     if dotted(given.func) == "zip" and len(given.args) == len(parts):
         for arg, part in zip(given.args, parts, strict=True):
-            if isinstance(part, cst.Name) and (found := paired(arg.value, part, names, module)) is not None:
+            if (found := paired(arg.value, part, names, module)) is not None:
                 return replace(found, zipped=arg, wrapped=True)
     return None
 
