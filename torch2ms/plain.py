@@ -32,7 +32,9 @@ def of_another_framework(data: bytes) -> bool:
     if b"import torch" in data or b"from torch" in data or not (WARP in data or any(name in data for name in OTHERS)):
         return False
     heads = (line.split(None, 2)[:2] for line in data.split(b"\n") if b"import" in line)
-    return WARP in data or any(len(h) > 1 and h[0] in (b"import", b"from") and h[1].partition(b".")[0] in OTHERS for h in heads)
+    return WARP in data or any(
+        len(h) > 1 and h[0] in (b"import", b"from") and h[1].partition(b".")[0] in OTHERS for h in heads
+    )
 
 
 def check_of_plain_files(arguments: list[str]) -> str:

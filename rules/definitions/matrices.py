@@ -213,7 +213,8 @@ def lstsq(a, b, driver="gelsy"):
     vector = b.ndim == a.ndim - 1
     b = b.unsqueeze(-1) if vector else b
     solution = ops.matmul(ops.pinv(a), b)
-    rests, ranks, sizes = ops.zeros((0,), dtype=a.dtype), ops.zeros((0,), dtype=ms.int64), ops.zeros((0,), dtype=a.dtype)
+    rests, sizes = ops.zeros((0,), dtype=a.dtype), ops.zeros((0,), dtype=a.dtype)
+    ranks = ops.zeros((0,), dtype=ms.int64)
     if driver != "gels":
         ranks = ms.Tensor(np.asarray(np.linalg.matrix_rank(a.asnumpy())))
     if driver != "gelsy" and a.shape[-2] > a.shape[-1] and bool((ranks == a.shape[-1]).all()):

@@ -118,7 +118,7 @@ def euclidean_norm(x, dim=None, keepdim=False):
 
 
 def corrected_var(x, axis=None, correction=1, keepdims=False):
-    """The variance whose divisor is less by any number, and whose gradients are numbers where all elements are equal."""
+    """The variance whose divisor is less by any number; its gradients are numbers where all elements are equal."""
     axis = tuple(axis) if isinstance(axis, list) else axis
     spread = ops.square(x - x.mean(axis, True))
     count = x.size // spread.sum(axis).size

@@ -401,7 +401,8 @@ def _an_input(place: str, stmt: Stmt, module: ModuleInfo) -> bool:
     """A network is called with it in the same function: `net_d(self.real)`."""
     calls = (c for s in stmt.block.scope.body.walk() if place in s.uses for c in s.calls) if place else ()
     return any(
-        module.value(call.func).kind == "module" and any(dotted(arg.value) == place for arg in call.args) for call in calls
+        module.value(call.func).kind == "module" and any(dotted(arg.value) == place for arg in call.args)
+        for call in calls
     )
 
 

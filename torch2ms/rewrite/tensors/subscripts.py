@@ -10,7 +10,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import atomic, parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import ARRAY, UNKNOWN, Value
+from torch2ms.analysis.values import ARRAY, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import without_axis
 from torch2ms.rewrite.tensors.picked import copied
@@ -293,7 +293,9 @@ def _perhaps_of_tensor(original: cst.Subscript, updated: cst.Subscript, work: Tr
 
 def _number_of_array(index: cst.BaseSlice, work: Translation) -> bool:
     """`order[k]`, of an array of places: what it is made into serves whatever is asked."""
-    value = work.module.value(index.value) if isinstance(index, cst.Index) else UNKNOWN
+    if not isinstance(index, cst.Index):
+        return False
+    value = work.module.value(index.value)
     return value.kind == "numpy" and (value.rank == 0 or value.dtype != "bool" and _picked(index.value, work.module))
 
 

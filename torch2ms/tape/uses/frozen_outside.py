@@ -45,7 +45,8 @@ def _at_calls(
 ) -> bool:
     """Something in front of a call of the function leaves parameters frozen.
 
-    `home`: its module; `leading`: the names of what leads to the step; what is frozen or thawed in there is asked for by itself.
+    `home`: its module; `leading`: the names of what leads to the step; what is frozen or thawed in there is asked for
+    by itself.
     """
     asked.add(id(scope))
     order = order_of(project)

@@ -282,14 +282,19 @@ def may_run(call: cst.Call, scope: Scope, own: ModuleInfo, caller: Scope, module
         return False
     if scope.cls is None:  # `model.train()` is not the function `train`
         return not isinstance(call.func, cst.Attribute) or module.value(call.func.value).kind not in MADE
-    theirs, mine = (m.classes.get(s.cls.name) if s.cls is not None else None for s, m in ((caller, module), (scope, own)))
+    theirs, mine = (
+        m.classes.get(s.cls.name) if s.cls is not None else None for s, m in ((caller, module), (scope, own))
+    )
     if theirs is None or mine is None or not isinstance(call.func, cst.Attribute):
         return True
     above = isinstance(call.func.value, cst.Call) and dotted(call.func.value.func) == "super"
     if not above and dotted(call.func.value) != "self":
         return True
     lineages = [cls.lineage() for cls in (theirs, *theirs.below())]  # of whatever `self` may be
-    meant = [next((c for c in each[above and each.index(theirs) + 1 :] if scope.name in c.methods), None) for each in lineages]
+    meant = [
+        next((c for c in each[above and each.index(theirs) + 1 :] if scope.name in c.methods), None)
+        for each in lineages
+    ]
     return mine in meant or None in meant
 
 
