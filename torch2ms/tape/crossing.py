@@ -15,6 +15,7 @@ from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object, p
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.functions.brought import kept_elsewhere
+from torch2ms.tape.holders import may_hold
 from torch2ms.tape.model import Event
 from torch2ms.tape.verdicts import Verdicts
 
@@ -91,6 +92,7 @@ def _varied(node: cst.CSTNode, place: str, owns: Owns, verdicts: Verdicts) -> bo
     real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
     if handed:
         real = frozenset(d for d in real if _is_network(verdicts, d))
+    real = frozenset(d for d in real if not d.startswith("^") or may_hold(d, verdicts.project))
     return bool(real) and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns))
 
 
