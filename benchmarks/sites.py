@@ -45,7 +45,7 @@ def sources(folder: Path, whole: bool) -> dict[str, str]:
     data = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
     named = {name for name, text in data.items() if mentions_torch(text)}
     wanted = related(data, named) if whole else named
-    return {name: text.decode("utf-8") for name, text in data.items() if name in wanted}
+    return {name: text.decode("utf-8-sig") for name, text in data.items() if name in wanted}
 
 
 def convert(folder: Path, files: dict[str, str]) -> list[Site]:
