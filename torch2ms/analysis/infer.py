@@ -17,6 +17,7 @@ from torch2ms.analysis.evaluation.run import Run
 from torch2ms.analysis.evaluation.usage import NONE, by_use, givers
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.annotations import but_none
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value, replace
 
@@ -103,10 +104,10 @@ class _Inference:
                 attrs.setdefault(declared.value, made)
 
     def _instance(self, node: cst.CSTNode, module: ModuleInfo) -> Value | None:
-        """What `optimizer: Wrapper` in the body of a class says of the attribute."""
+        """What `optimizer: Wrapper`, or `Optional[Wrapper]`, in the body of a class says of the attribute."""
         if type(node) is not cst.AnnAssign or node.value is not None:
             return None
-        found = self.project.find(dotted(node.annotation.annotation), module)
+        found = self.project.find(dotted(but_none(node.annotation.annotation)), module)
         if not isinstance(found, ClassInfo):
             return None
         return Value("module" if found.kind == "module" else "object", name=found.qualified, likely=True)

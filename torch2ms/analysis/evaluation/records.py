@@ -218,7 +218,8 @@ def named_tuple(node: cst.Call) -> Value | None:
 
 
 def _holding(name: str, fields: dict[str, Value], kind: str) -> Value:
-    held = tuple(v if _keeps(v) else UNKNOWN for v in fields.values())
+    named = kind == "object"  # by the place where they are: `Modules(policy, policy)` has one network
+    held = tuple(v if _keeps(v) or named and v.kind == "module" and v.place else UNKNOWN for v in fields.values())
     return Value(kind, name, joined_deps(held), items=bounded(held), keys=tuple((key, True) for key in fields))
 
 

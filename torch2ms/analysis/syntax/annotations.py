@@ -44,6 +44,17 @@ def names_in_quotes(annotation: cst.Annotation) -> set[str]:
     return {name for string in quotes(annotation.annotation) for name in NAME.findall(string.raw_value)}
 
 
+def but_none(annotation: cst.BaseExpression) -> cst.BaseExpression:
+    """What an annotation names beside None: `Net` in `Optional[Net]` and `Net | None`."""
+    if type(annotation) is cst.Subscript and dotted(annotation.value).rpartition(".")[2] == "Optional":
+        held = annotation.slice[0].slice
+        return held.value if type(held) is cst.Index else annotation
+    if type(annotation) is cst.BinaryOperation and type(annotation.operator) is cst.BitOr:
+        sides = (annotation.left, annotation.right)
+        return next((one for one, other in (sides, sides[::-1]) if dotted(other) == "None"), annotation)
+    return annotation
+
+
 Annotated = dict[int, cst.AnnAssign]  # by id of the target that each assigns to
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.known.torchapi import SHAPED
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -12,9 +13,18 @@ CUTTING = ("detach", "data", "item", "shape", "size", "device", "dtype")
 
 
 def only_cut(node: cst.CSTNode, source: cst.CSTNode, module: ModuleInfo) -> bool:
-    """The use is detached on the spot."""
-    cutting = (n.value for n in descend(source) if type(n) is cst.Attribute and n.attr.value in CUTTING)
+    """The use is detached on the spot, or only its form is asked for."""
+    inside = list(descend(source))
+    cutting = [n.value for n in inside if type(n) is cst.Attribute and n.attr.value in CUTTING]
+    cutting += [arg.value for n in inside if type(n) is cst.Call and shaped(n, module) for arg in n.args]
     return any(held is node or part_of(held, module) is node for held in cutting)
+
+
+def shaped(call: cst.Call, module: ModuleInfo) -> bool:
+    """A tensor takes the form or type of what the call is given, and nothing else of it: `target.type_as(value)`."""
+    if type(call.func) is not cst.Attribute or call.func.attr.value not in SHAPED:
+        return False
+    return module.value(call.func.value).kind == "tensor"
 
 
 def part_of(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
-from torch2ms.tape.forward.harmless import part_of
+from torch2ms.tape.forward.harmless import part_of, shaped
 from torch2ms.tape.model import Event
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
@@ -112,7 +112,7 @@ def graphless(call: cst.Call, module: ModuleInfo) -> bool:
         graph = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "create_graph"]
         plain = all(a.keyword is not None for a in call.args[4:]) and not any(a.star for a in call.args)
         return plain and (not graph or constant(graph[0]) is False)
-    return name == "len" or name in ARRAYS
+    return name == "len" or name in ARRAYS or shaped(call, module)
 
 
 def lasting(stmt: Stmt) -> dict[str, list[Value]]:
