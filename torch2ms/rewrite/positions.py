@@ -242,6 +242,9 @@ class Positions(Rewriter):
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self.stores |= {id(n) for n in _stored(node.target)}
 
+    def visit_Del(self, node: cst.Del) -> None:
+        self.stores |= {id(n) for n in _stored(node.target)}
+
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
         self.stores |= {id(n) for n in _stored(node.target)}
 

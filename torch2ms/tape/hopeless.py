@@ -10,9 +10,10 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
-from torch2ms.analysis.values import NO_DEPS, any_nested, of_optimizer, overlaps
+from torch2ms.analysis.values import NO_DEPS, any_nested, any_overlap, of_optimizer, overlaps, within
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.functions.cleared_unseen import adds
@@ -81,17 +82,25 @@ def _through_one(verdicts: Verdicts, takers: Takers) -> str:
 
 def _through(event: Event, made: set[int], verdicts: Verdicts) -> set[int]:
     """Which of these statements a backward call depends on, going back from its root."""
-    wanted = {root(u) for expr in event.roots for u in expression_uses(expr, event.stmt)}
+    wanted = {u for expr in event.roots for u in expression_uses(expr, event.stmt)}
     found: set[int] = set()
     certain = [s.block for s in (event.stmt, *event.stmt.ancestors())]  # what stands elsewhere may not have run
     before = [s for s in verdicts.scope.body.walk() if s.number < event.stmt.number and not s.blocks]
     for stmt in reversed(before):
-        bound = {root(d) for d in stmt.defs} & wanted
-        if bound:
+        if any_overlap(stmt.defs, wanted):
             found |= {id(stmt)} & made
             anew = type(stmt.node) is not cst.AugAssign and stmt.block in certain
-            wanted = (wanted - bound if anew else wanted) | {root(u) for u in stmt.uses}
+            wanted = {w for w in wanted if not anew or not within(w, stmt.defs)} | _read(stmt, verdicts.module)
     return found
+
+
+def _read(stmt: Stmt, module: ModuleInfo) -> set[str]:
+    """What a statement reads: an unseen method may read whatever its object has, a layer reads itself."""
+    holders = {id(n.value): dotted(n.value) for n in stmt.nodes if isinstance(n, cst.Attribute)}
+    alone = {dotted(n) for n in stmt.nodes if id(n) not in holders}
+    called = [c.func for c in stmt.calls if isinstance(c.func, cst.Attribute)]
+    methods = {dotted(func.value) for func in called if module.value(func).kind != "module"}
+    return stmt.uses - (set(holders.values()) - alone - methods)
 
 
 def _of_event(verdicts: Verdicts, event: Event, takers: Takers) -> str:

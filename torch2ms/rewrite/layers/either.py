@@ -71,6 +71,12 @@ def of_unseen_class(
     return cst.Call(cst.Name(work.alias(OF[name])), [cst.Arg(updated.value)])
 
 
+def set_of_unseen_class(receiver: Value, name: str, work: Translation) -> None:
+    """`block.bn2.weight = w`, `del block.bn2.weight` of such a layer: what MindSpore calls it would stay as it is."""
+    if _any_kind(receiver, name, work):
+        work.refuse("T2M505", f"Module.{name}", WHY, "write the name that the layer has in MindSpore")
+
+
 def _perhaps_one_dimension(receiver: Value, node: cst.BaseExpression, work: Translation) -> bool:
     """A layer whose class is not seen, told by its calls, of a project with convolutions of one dimension."""
     if receiver.name or receiver.kind not in ("module", "unknown") or not work.project.says(ONE_DIMENSION):

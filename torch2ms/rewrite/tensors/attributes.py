@@ -87,6 +87,8 @@ def attribute(
         return of_tensor(read)
     if receiver.kind == "unknown" and read.attr == "grad" and id(original) not in work.plan.refused:
         work.refuse("T2M115", "Tensor.grad", *GRADIENTS)
+    if read.stored and read.attr in either.OF:
+        either.set_of_unseen_class(receiver, read.attr, work)
     for unseen in () if read.stored else (either.read, either.of_unseen_class):
         if (found := unseen(receiver, original, updated, work)) is not updated:
             return found
