@@ -29,9 +29,9 @@ def loss_of_doubles(input, target, weight=None, reduction="mean"):
 
 
 def loss_of_logits(logits, target, weight=None, reduction="mean", pos_weight=None):
-    """Binary cross entropy, in double precision too."""
-    scale = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
-    loss = (1 - target) * logits + scale * (ops.log1p(ops.exp(-ops.abs(logits))) + ops.relu(-logits))
+    """Binary cross entropy, in double precision too; logits of zero have their slope."""
+    scale, top = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1, ops.stop_gradient(ops.relu(-logits))
+    loss = (1 - target) * logits + scale * (top + ops.log(ops.exp(-top) + ops.exp(-logits - top)))
     return reduced(loss if weight is None else loss * weight, reduction)
 
 

@@ -14,6 +14,30 @@ def median(x):
     return ops.where(equal, x, ops.zeros_like(x)).sum() / equal.sum()
 
 
+def max_or_min(name, input, dim=None, keepdim=False, other=None):
+    """What torch.max and torch.min are by what they get: of all elements, along a dimension, or of two tensors."""
+    other = dim if isinstance(dim, ms.Tensor) else other
+    if other is not None:
+        return getattr(ops, f"{name}imum")(input, other)
+    if dim is None:
+        return getattr(input, name)()
+    values, places = getattr(ops, name)(input, axis=dim, keepdims=keepdim)
+    return values, places.astype(ms.int64)
+
+
+def median_of(input, dim=None, keepdim=False):
+    """Of all elements, or along a dimension, with its places."""
+    return median(input) if dim is None else ops.median(input, dim, keepdim)
+
+
+def spread(made, input, dim=None, unbiased=True, keepdim=False, correction=None):
+    """What torch.std and torch.var are by what they get: the second argument may be `unbiased`."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    axis = tuple(dim) if isinstance(dim, list) else dim
+    return made(input, axis, ddof=int(unbiased) if correction is None else correction, keepdims=keepdim)
+
+
 def unique(x, return_inverse=False, return_counts=False, dim=None):
     found = np.unique(x.asnumpy(), return_inverse=return_inverse, return_counts=return_counts, axis=dim)
     if not isinstance(found, tuple):

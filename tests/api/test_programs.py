@@ -15,6 +15,18 @@ from torch2ms.findings import Tier
 X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
 # program -> names whose values are compared
 PROGRAMS = {
+    # functions that are called where nobody sees with what
+    "import torch.nn.functional as F\nx = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])\n"
+    "y = torch.tensor([[1.5, -2.0, 0.5], [0.5, 0.25, 0.75]])\n"
+    "def run(fns, *args, **options):\n    return [fn(*args, **options) for fn in fns]\n"
+    "a, b, c = run([F.softmax, F.log_softmax, F.normalize], x)\nb = (b * 1000).round()\n"
+    "d, e, f = run([torch.std, torch.var, torch.any], x, dim=1, keepdim=True)\n"
+    "g, h, i, j = run([torch.max, torch.min, torch.remainder, torch.equal], x, y)\n"
+    "k, m = [found[1] for found in run([torch.max, torch.min], x, 1)]\n"
+    "n, o = run([torch.cat, torch.stack], (x, y), dim=1)\np = run([torch.std], x, False)[0]\n"
+    "q, r = run([torch.norm, torch.argmin], x)\ns = run([torch.zeros, torch.ones], 2, 3)[1]\n"
+    "t, u = run([F.soft_margin_loss, F.binary_cross_entropy_with_logits], x, y.abs(), reduction='sum')\n"
+    "v = [w.sum() for w in map(torch.stack, zip(*[(x, y), (y, x)]))][1]": list("abcdefghijkmnopqrstuv"),
     X + "a = torch.cat([x, torch.tensor([])], 1)\ne = torch.empty(0)\nb = torch.cat((e, x), dim=1)\n"
     "c = torch.cat([torch.ones(2, 1, dtype=torch.int64), torch.FloatTensor()])": ["a", "b", "c"],
     X + "p, t = torch.sigmoid(x.double()), (x > 0).double()\nw = torch.full((2,), 2.0, dtype=torch.float64)\n"

@@ -67,14 +67,15 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         parsed = rule.main.template
         return Outcome(parsed.root, (finding_of(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
     form = rule.main
-    if rule.value is None and (form.to is None or form.refuse):
+    if rule.value is None and not rule.full and (form.to is None or form.refuse):
         made = as_called(rule, node, facts)
         return made or refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     more = not _plain(rule, form, len(rule.forms) == 1) and facts.called_with_more(rule.name, form.signature)
+    made = as_called(rule, node, facts) if more and rule.full and rule.value is None else None
+    if made is not None and _measured(made):
+        return made  # for what is seen to be called, as it is written there
     if more and (whole := full_value(rule, typed=facts.called_with_type(rule.name, form.signature))):
-        parsed = template.parse(whole)
-        found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it is called with arguments of torch's")
-        return Outcome(parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
+        return _whole(rule, whole, "it is called with arguments of torch's")
     if rule.value is None and more and (made := as_called(rule, node, facts)) is not None:
         return made
     if rule.value is not None:
@@ -85,11 +86,7 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         found = Finding(RENAMED if tier is Tier.EXACT else ASSUMED, tier, rule.name, why)
         return Outcome(parenthesised(parsed.root), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
-    if bare is None and not _by_types(rule) and (whole := full_value(rule)):
-        parsed = template.parse(whole)
-        found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
-        return Outcome(parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
-    if bare is None and (made := as_called(rule, node, facts)) is not None:
+    if bare is None and (made := _around(rule, node, facts)) is not None:
         return made
     if bare is None or more and bare[2].tier is Tier.ASSUMED:
         why = "its MindSpore form cannot be written without the arguments"
@@ -101,10 +98,32 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     return Outcome(partial, (told,), needs(form.template) | {"partial"}, "function")
 
 
+def _around(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome | None:
+    """A function around the target: as it is seen to be called where that tells more, or with torch's arguments."""
+    plainly = not rule.full and not _by_types(rule)
+    made = None if plainly else as_called(rule, node, facts)
+    if made is not None and (_measured(made) or not rule.full):
+        return made
+    if (rule.full or plainly) and (whole := full_value(rule)):
+        return _whole(rule, whole, "it takes torch's arguments")
+    return as_called(rule, node, facts) if plainly else None
+
+
+def _measured(outcome: Outcome) -> bool:
+    return all(found.tier is Tier.EXACT for found in outcome.findings)
+
+
+def _whole(rule: Rule, whole: str, why: str) -> Outcome:
+    parsed = template.parse(whole)
+    found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: {why}")
+    return Outcome(parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
+
+
 def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
     """`nn.Conv2d(*args, **options)`: a function that takes torch's arguments, whichever they are."""
     function = rule.name.rpartition(".")[2][:1].islower()
-    if rule.hopeless or function and not rule.full and _by_types(rule) or not (whole := full_value(rule)):
+    fits = bool(rule.full) and len({f.returns for f in rule.forms}) == 1  # what it gives is known, whatever it gets
+    if rule.hopeless or function and not fits and _by_types(rule) or not (whole := full_value(rule)):
         return None
     parsed = template.parse(whole)
     found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
@@ -203,7 +222,8 @@ def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Fi
                 return None
             written.append(arg)
             continue
-        if mark.transform or mark.spread:
+        packed = rule.full and form.signature.by_name[mark.param].variadic  # a size in one piece, or in several
+        if mark.transform or mark.spread or packed:
             return None
         keyword = arg.keyword.value if arg.keyword is not None else mark.keyword
         if mark.written:
