@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torch2ms.plain import check_of_plain_files
+from torch2ms.plain import check_of_plain_files, of_another_framework
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -92,3 +92,19 @@ def test_the_command_line_is_not_imported(tree: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tree.parent, env=environment, check=True)
     assert (done.stdout.split()[0], done.stderr) == ("0", "0 of 2 files would change\n")
     assert "click" not in done.stdout and "dataclasses" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import jax\nbackend = 'torch'\n", True),
+        ("# beside torch\nfrom flax import linen as nn\n", True),
+        ("import warp as wp\nloss.backward()\n", True),
+        ("import jax\nimport torch\n", False),
+        ("from jaxtyping import Float\n", False),
+        ("from warp import warp_image\n", False),
+        ("text = 'import jax'\n", False),
+    ],
+)
+def test_files_of_other_frameworks(text: str, found: bool) -> None:
+    assert of_another_framework(text.encode()) is found
