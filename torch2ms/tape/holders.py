@@ -11,11 +11,12 @@ import libcst as cst
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import holds_networks
 
 HOLDING = ("module", "object", "params", "named_params", "param", "optimizer", "function", "method", "class", "lossfn")
-OF_DATA = frozenset({"keys", "values", "items", "get", "pop", "update", "copy", "append", "extend", "insert", "astype"})
-OF_WORLDS = frozenset({"step", "reset", "seed", "render", "close"})  # of an environment
-BENIGN = torchapi.TENSOR_METHODS | torchapi.MODULES_TOO | OF_DATA | OF_WORLDS | {"to", "cpu", "numpy", "size", "dim"}
+OF_DATA = frozenset({"keys", "values", "items", "get", "pop", "copy", "append", "extend", "insert", "astype", "numpy"})
+MOVED = torchapi.MODULES_TOO | {"to", "cpu"}
 
 
 def may_hold(place: str, project: Project) -> bool:
@@ -36,13 +37,22 @@ def _holds(name: str, module: ModuleInfo) -> bool:
     for node in module.of_kind(cst.Name):
         if node.value == name:
             value = module.value(node)
-            if value.kind in HOLDING or value.leaf:
+            if value.kind in HOLDING or value.leaf or value.of_leaves or holds_networks(value):
                 return True
-    for call in module.of_kind(cst.Call):
-        func = call.func
-        if type(func) is cst.Name and func.value == name:
-            return True
-        if type(func) is cst.Attribute and type(func.value) is cst.Name and func.value.value == name:
-            if func.attr.value not in BENIGN:
-                return True
-    return False
+    return any(_named(call.func) == name and not _of_data(call) for call in module.of_kind(cst.Call))
+
+
+def _named(node: cst.BaseExpression) -> str:
+    """The name that what is called stands behind: `nets[0](x)`, `nets.first(x)`."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _of_data(call: cst.Call) -> bool:
+    """A method that no network has, or that gives a network back; what one makes of an input it is given."""
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    method = call.func.attr.value
+    alone = all(constant(arg.value) is not ... for arg in call.args)
+    return method in OF_DATA or method in MOVED or alone and method in {"size", "dim", *torchapi.TENSOR_METHODS}

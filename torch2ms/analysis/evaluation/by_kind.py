@@ -27,15 +27,17 @@ from torch2ms.analysis.evaluation.methods import (
 from torch2ms.analysis.evaluation.only_tensors import ASKED, only_of_tensors
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
+    from torch2ms.analysis.program.classes import FunctionInfo
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
-REPLAY = re.compile(r"replay|buffer|memory|mem_?pool", re.IGNORECASE)
+REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
+DRAWING = re.compile(r"rand|choice|permutation|shuffle|multinomial|sample")
 MOVED = torchapi.MODULES_TOO | {"to", "cpu"}  # what such a method gives is what it was, a network or a tensor
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
@@ -98,9 +100,24 @@ def of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value | 
     return None
 
 
-def replayed(name: str, place: str) -> bool:
-    """`self.memory.sample(n)`: what was seen before, to learn from again and again; a graph would be spent by then."""
-    return name.startswith("sample") and REPLAY.search(place) is not None
+def replayed(name: str, place: str, method: FunctionInfo | None = None) -> bool:
+    """`self.memory.sample(n)`: what was seen before, to learn from again and again; a graph would be spent by then.
+
+    `method`: what is called, where that is seen. One that draws nothing may give what is there for once, with its graph.
+    """
+    if name != "sample" or not REPLAY.search(place):
+        return False
+    if method is None:
+        return True
+    every = [i for i in (method, *(method.cls.overriding(name) if method.cls is not None else ())) if not _raises(i)]
+    return bool(every) and all(
+        any(DRAWING.search(name_called(c)) for s in info.scope.body.walk() for c in s.calls) for info in every
+    )
+
+
+def _raises(info: FunctionInfo) -> bool:
+    """An abstract method."""
+    return any(type(s.node) is cst.Raise for s in info.scope.body.stmts)
 
 
 def of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:

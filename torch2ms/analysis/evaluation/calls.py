@@ -132,7 +132,7 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             value = _function(method, given, ev, receiver)
             if cls is not None and makes_instances(method, value, receiver, cls):
                 return Value(_kind(cls), name=cls.qualified, likely=True)
-            if receiver.kind == "object" and replayed(name, dotted(func.value)):
+            if receiver.kind == "object" and replayed(name, dotted(func.value), method):
                 return value.cut()
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
