@@ -29,6 +29,8 @@ STATISTICS = re.compile(
     r"torchvision|timm|hub\.load|from_pretrained|transformers"
 )
 
+TRUE = cst.Name("True")
+
 SAVED = re.compile(r"\b(?:save|load)\b")
 STATE = re.compile(f"{STATISTICS.pattern}|register_buffer")
 
@@ -393,7 +395,7 @@ def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:
         value is None or constant(value) is True
         for node, value in found
         if (held := module.value(node)).kind != "tensor" or held.name in ("module_param", "parameter")
-        if held.kind != "unknown" or not _an_input(dotted(node), stmt, module)
+        if held.kind != "unknown" or constant(value or TRUE) is not True or not _an_input(dotted(node), stmt, module)
     ]
 
 

@@ -103,7 +103,7 @@ def of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value | 
 def replayed(name: str, place: str, method: FunctionInfo | None = None) -> bool:
     """`self.memory.sample(n)`: what was seen before, to learn from again and again; a graph would be spent by then.
 
-    `method`: what is called, where that is seen. One that draws nothing may give what is there for once, with its graph.
+    `method`: what is called, if that is seen. One that draws nothing may give what is there for once, with its graph.
     """
     if name != "sample" or not REPLAY.search(place):
         return False
