@@ -154,6 +154,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "examples/pinn_burgers": "within the tolerance",
         "accumulation/two_agents": "every gradient is far above epsilon",
         "accumulation/cleared_by_a_function": "every gradient is far above epsilon",
+        "accumulation/cleared_by_syntax": "within the tolerance",
         "backward/actor_and_critic": "within the tolerance",
         "examples/maml": "every gradient is far above epsilon",
         "control_flow/timed_blocks": "one weight differs by 1.1e-5, which is within the tolerance",
