@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixture_cases import FIXTURES
 from torch2ms import convert_source
-from torch2ms.analysis.program.settled import apart, marked, settled
+from torch2ms.analysis.program.settled import Earlier
 from torch2ms.config import Config
 from torch2ms.findings import Result
 from torch2ms.pipeline import _checked, convert_project
@@ -20,29 +20,30 @@ MARKED = HEAD + "# torch2ms: T2M600 torch.foo: no rule -> by hand\nx = torch.foo
 
 
 def test_what_is_left_stands_under_marks() -> None:
-    assert marked(MARKED) and not settled(MARKED)
-    assert marked(MARKED.replace("\nx =", "\n\n# why\nx ="))
-    assert marked(MARKED.replace("x = torch.foo(1)", "if torch.foo(1):\n    z = 1"))
-    assert marked(MARKED + "for p in []:\n    if p.requires_grad:\n        'of torch'\n")
-    assert marked(MARKED + "for param in []:\n    param.requires_grad = False\n")
-    assert marked(MARKED + "for scheduler in []:\n    scheduler.step()\n")
-    assert marked(MARKED.replace("import mindspore as ms\nfrom mindspore import ops\n", ""))  # all was refused
-    assert marked(MARKED + "states = {'torch': 1}\n")  # in no annotation
+    assert Earlier(MARKED).marked and not Earlier(MARKED).settled
+    assert Earlier(MARKED.replace("\nx =", "\n\n# why\nx =")).marked
+    assert Earlier(MARKED.replace("x = torch.foo(1)", "if torch.foo(1):\n    z = 1")).marked
+    assert Earlier(MARKED + "for p in []:\n    if p.requires_grad:\n        'of torch'\n").marked
+    assert Earlier(MARKED + "for param in []:\n    param.requires_grad = False\n").marked
+    assert Earlier(MARKED + "for scheduler in []:\n    scheduler.step()\n").marked
+    assert Earlier(MARKED.replace("import mindspore as ms\nfrom mindspore import ops\n", "")).marked  # all was refused
+    assert Earlier(MARKED + "states = {'torch': 1}\n").marked  # in no annotation
 
 
 def test_gradients_in_texts_are_none() -> None:
     told = "import mindspore as ms\n\nprint('loss.backward()')  # of x.grad\n"
-    assert settled(told)
-    assert settled(told + "print([param for param in told if param.requires_grad])\n")  # MindSpore's have it, too
-    assert not settled(told + "loss.backward()\n")
-    assert not settled(told + "print(x.requires_grad)\n")  # of a tensor it is written in another way
+    assert Earlier(told).settled
+    assert Earlier(told + "print([param for param in told if param.requires_grad])\n").settled  # as MindSpore's
+    assert not Earlier(told + "loss.backward()\n").settled
+    assert not Earlier(told + "print(x.requires_grad)\n").settled  # of a tensor it is written in another way
 
 
 def test_what_imports_nothing_of_torch_has_nothing_to_convert() -> None:
-    assert apart("from torchreid import data\n\ndata.load()\n")
-    assert apart("import pennylane as qp\n\nprint(qp.grad(qp.sin)(1.0), '.backward()')\nscheduler.step()\n")
-    assert not apart("from torch import ones\n") and not apart("from torchreid import x\n\nx.backward()\n")
-    assert not apart("print(x.grad)\n") and not apart("print(x.requires_grad, '.step()')\n")
+    assert Earlier("from torchreid import data\n\ndata.load()\n").apart
+    assert Earlier("import pennylane as qp\n\nprint(qp.grad(qp.sin)(1.0), '.backward()')\nscheduler.step()\n").apart
+    assert not Earlier("from torch import ones\n").apart
+    assert not Earlier("from torchreid import x\n\nx.backward()\n").apart
+    assert not Earlier("print(x.grad)\n").apart and not Earlier("print(x.requires_grad, '.step()')\n").apart
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_what_imports_nothing_of_torch_has_nothing_to_convert() -> None:
     ],
 )
 def test_anything_else_is_looked_at(change: tuple[str, str]) -> None:
-    assert change[0] in MARKED and not marked(MARKED.replace(*change))
+    assert change[0] in MARKED and not Earlier(MARKED.replace(*change)).marked
 
 
 def test_marked_code_is_told_of_and_left() -> None:
@@ -73,7 +74,7 @@ def test_marked_code_is_told_of_and_left() -> None:
 
 
 def test_statements_behind_a_semicolon_have_no_mark() -> None:
-    assert not marked(MARKED.replace("x = torch.foo(1)", "x = 1; y = torch.ones(3)"))
+    assert not Earlier(MARKED.replace("x = torch.foo(1)", "x = 1; y = torch.ones(3)")).marked
 
 
 def test_a_second_conversion_of_what_was_refused_changes_nothing() -> None:
@@ -82,7 +83,7 @@ def test_a_second_conversion_of_what_was_refused_changes_nothing() -> None:
         text = path.read_text(encoding="utf-8")
         result = convert_project({"a.py": text}, Config())["a.py"]
         assert (result.text, result.error) == (text, ""), path
-        found += marked(text)
+        found += Earlier(text).marked
     assert found
 
 

@@ -16,7 +16,7 @@ from torch2ms import packages
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.naming import module_name
 from torch2ms.analysis.program.project import Added, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.settled import apart, marked, settled
+from torch2ms.analysis.program.settled import Earlier
 from torch2ms.analysis.program.snapshot import Snapshot, restore, snapshot
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.text import code
@@ -170,7 +170,7 @@ class Halfway:
         refused = (
             finding
             for path, module in modules
-            if not self.results[path].error and not settled(self.results[path].source)
+            if not self.results[path].error and not Earlier(self.results[path].source).settled
             for finding in plans[module.name].findings
             if _is_left(finding) and not module.directives.speaks_of(finding.code, finding.line)
         )
@@ -375,10 +375,11 @@ def _parse_error(error: Exception) -> str:
 
 
 def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, source: str, path: str) -> Result:
-    if settled(source):
+    earlier = Earlier(source)
+    if earlier.settled:
         return Result(path, source, source)
     text, findings = translate(project, module, plan, rules)
-    return Result(path, source, source if marked(source) else text, tuple(findings))
+    return Result(path, source, source if earlier.marked else text, tuple(findings))
 
 
 def _checked(
@@ -468,7 +469,8 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
 
 def _again(text: str, config: Config, path: str, held: frozenset[str]) -> str:
     """A second conversion, without a third."""
-    if settled(text) or marked(text) or apart(text):
+    earlier = Earlier(text)
+    if earlier.settled or earlier.marked or earlier.apart:
         return text
     project = Project(held=held)
     module = project.add(path, parse(text), text)

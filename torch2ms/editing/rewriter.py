@@ -11,6 +11,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.tree import code, is_node, replaced, source_order
 
 Steps = tuple[Callable[..., Any] | None, Callable[..., Any] | None, tuple[str, ...]]
+IDLE: Steps = (None, None, ())  # of what has nothing below it, and is not asked for: most names and all numbers
 
 
 class Rewriter:
@@ -34,11 +35,12 @@ class Rewriter:
             name = kind.__name__
             steps = getattr(self, f"visit_{name}", None), getattr(self, f"leave_{name}", None), self.fields(kind)
             steps = tuple(getattr(s, "__func__", s) for s in steps)  # type: ignore[assignment]
-            self._steps[kind] = steps
+            self._steps[kind] = steps = IDLE if steps == IDLE else steps
         visit, leave, names = steps
         updated = node
         if visit is None or visit(self, node) is not False:
             changes: dict[str, Any] = {}
+            known = self._steps
             for name in names:
                 value = getattr(node, name)
                 held = value.__class__
@@ -48,18 +50,23 @@ class Rewriter:
                     items = [self.rewrite(item) for item in value]  # LibCST's sequences hold nodes alone
                     if any(map(is_not, items, value)):
                         changes[name] = items
-                elif held is not str and is_node(held):
+                elif held is not str and is_node(held) and known.get(held) is not IDLE:
                     new = self.rewrite(value)
                     if new is not value:
                         changes[name] = new
             if changes:
                 updated = replaced(node, **changes)
-        if leave is None:
-            return updated
-        result: cst.CSTNode = leave(self, node, updated)
-        if result is not updated and getattr(node, "lpar", None) and not getattr(result, "lpar", True):
-            return _enclosed(node, result)
-        return result
+        if leave is not None:
+            result: cst.CSTNode = leave(self, node, updated)
+            if result is not updated and getattr(node, "lpar", None) and not getattr(result, "lpar", True):
+                result = _enclosed(node, result)
+            updated = result
+        if updated is not node:
+            self.became(node, updated)
+        return updated
+
+    def became(self, node: cst.CSTNode, updated: cst.CSTNode) -> None:
+        """A node has another in its place now."""
 
 
 def _enclosed(node: cst.CSTNode, result: cst.CSTNode) -> cst.CSTNode:

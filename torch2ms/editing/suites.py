@@ -65,11 +65,8 @@ class Suites(Rewriter):
             self.numbers[id(node)] = line
             self.held.append(node)
 
-    def rewrite(self, node: cst.CSTNode) -> cst.CSTNode:
-        updated = super().rewrite(node)
-        if updated is not node:
-            self.number(updated, node)
-        return updated
+    def became(self, node: cst.CSTNode, updated: cst.CSTNode) -> None:
+        self.number(updated, node)
 
     # --- statements
 

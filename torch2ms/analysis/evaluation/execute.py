@@ -23,9 +23,11 @@ from torch2ms.analysis.evaluation.transfer import returned
 from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
+from torch2ms.analysis.syntax.sources import follows
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import NO_DEPS, NONE, ROW, UNKNOWN, Value, is_row, replace
 
+CHANGED = re.compile(r"\.\w+\(|\[[^\n=]*\]\s*[-+*/|&]?=[^=]|\s*[+*]=")  # behind the name of a list
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
 CATCHING = (cst.Try, cst.TryStar, cst.With)  # `with suppress(ValueError)`
@@ -87,8 +89,7 @@ def _of_numbers(node: cst.Assign, written: cst.List | cst.Tuple, value: Value, e
         first = first.elements[0].value
     if type(first) not in _NUMBERS or len(node.targets) != 1 or type(node.targets[0].target) is not cst.Name:
         return value
-    changed = rf"\b{node.targets[0].target.value}(?:\.\w+\(|\[[^\n=]*\]\s*[-+*/|&]?=[^=]|\s*[+*]=)"
-    if re.search(changed, ev.module.source):
+    if follows(ev.module.source, node.targets[0].target.value, CHANGED):
         return value
     dtype, rank = shapes.literal(written, value)
     return replace(value, dtype=dtype, rank=rank)
@@ -150,7 +151,7 @@ def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:
     if node.returns is not None:
         ev.annotation(node.returns)
     name = node.name.value
-    handed = name in ev.module.handed and type(stmt.block.scope.node) is not cst.ClassDef
+    handed = type(stmt.block.scope.node) is not cst.ClassDef and name in ev.module.handed
     ev.env[name] = Value("function", name, read_around(stmt, ev) if handed else NO_DEPS)
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any
 
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.source import parse_quietly, suites
 
 ON_TAPE = r"backward|zero_grad|step|unscale_|no_grad|requires_grad_?|set_grad_enabled"
-TAPE = re.compile(  # `ms.grad` is MindSpore's own
-    rf"#\s*torch2ms:|\.(?:{ON_TAPE})\b"
-    r"|(?<!\bms)(?<!mindspore)\.grad\b"
-)
+TAPE = re.compile(rf"\.(?:{ON_TAPE})\b" r"|(?<!\bms)(?<!mindspore)\.grad\b")  # `ms.grad` is MindSpore's own
+OWN = re.compile(r"#\s*torch2ms:")
 FLAG = re.compile(  # of a tensor, which is written in another way
     r"(?<!\bp)(?<!\bpar)(?<!param)(?<!params)(?<!parameter)(?<!parameters)\.requires_grad\b"
 )
@@ -28,61 +26,62 @@ NAME = re.compile(r"[^\W\d]\w*")
 NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
-def settled(text: str) -> bool:
-    """MindSpore is imported, nothing of torch is, and gradients are taken MindSpore's way."""
-    if "mindspore" not in text or DIRECTIVE.search(text):
-        return False
-    found = _parsed(text)
-    return found is not None and _translated(found) and _silent(found, text)
+class Earlier:
+    """A text as it may have come out of an earlier conversion."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
 
-def marked(text: str) -> bool:
-    """Whatever is left of torch and of gradients stands in statements with a mark above.
+    @property
+    def settled(self) -> bool:
+        """MindSpore is imported, nothing of torch is, and gradients are taken MindSpore's way."""
+        if "mindspore" not in self.text or DIRECTIVE.search(self.text):
+            return False
+        translated = any(name.partition(".")[0] == "mindspore" for name, _ in self._imports)
+        return translated and self.apart
 
-    A person decides about those: there is nothing to convert. This is what most files are that are not settled.
-    """
-    if DIRECTIVE.search(text) or not MARK.search(text):
-        return False
-    found = _parsed(text)
-    return found is not None and not _left(found, text)
+    @property
+    def marked(self) -> bool:
+        """Whatever is left of torch and of gradients stands in statements with a mark above.
 
+        A person decides about those: there is nothing to convert. This is what most files are that are not settled.
+        """
+        if DIRECTIVE.search(self.text) or not MARK.search(self.text):
+            return False
+        return self._tree is not None and not self._left
 
-def apart(text: str) -> bool:
-    """Nothing of torch is imported, and no gradients are taken: alone, a module has nothing to convert."""
-    found = _parsed(text)
-    return found is not None and _silent(found, text)
+    @cached_property
+    def apart(self) -> bool:
+        """Nothing of torch is imported, and no code speaks of gradients as torch does; words may stand in texts alone.
 
+        Alone, such a module has nothing to convert.
+        """
+        if self._tree is None or any(is_foreign(name) for name, _ in self._imports):
+            return False
+        spoken = OWN.search(self.text) or TAPE.search(self.text)
+        return not spoken or "torch2ms:" not in self.text and not FLAG.search(self.text) and not self._left
 
-def _silent(found: ast.Module, text: str) -> bool:
-    """Nothing of torch is imported, and no code speaks of gradients as torch does; words may stand in texts alone."""
-    if any(is_foreign(name) for name, _ in _imports(found)):
-        return False
-    if not TAPE.search(text):
-        return True
-    return "torch2ms:" not in text and not FLAG.search(text) and not _left(found, text)
+    @cached_property
+    def _tree(self) -> ast.Module | None:
+        try:
+            return parse_quietly(self.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
 
+    @cached_property
+    def _imports(self) -> list[tuple[str, str]]:
+        return list(_imports(self._tree)) if self._tree is not None else []
 
-def _left(found: ast.Module, text: str) -> bool:
-    """Something of torch, or of gradients, is left to convert where no mark is."""
-    names = {local for name, local in _imports(found) if is_foreign(name)}
-
-    @cache
-    def annotating() -> set[int]:
-        return _annotating(found)
-
-    unmarked = _unmarked(found, NEWLINE.split(text))
-    return "*" in names or any(_remains(node, names, annotating) for node in unmarked)
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return parse_quietly(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _translated(tree: ast.Module) -> bool:
-    return any(name.partition(".")[0] == "mindspore" for name, _ in _imports(tree))
+    @cached_property
+    def _left(self) -> bool:
+        """Something of torch, or of gradients, is left to convert where no mark is."""
+        assert self._tree is not None
+        names = {local for name, local in self._imports if is_foreign(name)}
+        if not names and not TAPE.search(self.text):
+            return False
+        annotating = cache(partial(_annotating, self._tree))
+        unmarked = _unmarked(self._tree, NEWLINE.split(self.text))
+        return "*" in names or any(_remains(node, names, annotating) for node in unmarked)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -36,6 +36,17 @@ def says(source: str, pattern: re.Pattern[str]) -> bool:
     return False
 
 
+def follows(source: str, name: str, pattern: re.Pattern[str]) -> bool:
+    """Somewhere the name goes on so, where it is the end of no other."""
+    at = source.find(name)
+    while at >= 0:
+        before = source[at - 1 : at]
+        if not (before.isalnum() or before == "_") and pattern.match(source, at + len(name)):
+            return True
+        at = source.find(name, at + len(name))
+    return False
+
+
 @lru_cache(maxsize=1000)
 def _ways(pattern: re.Pattern[str]) -> tuple[tuple[re.Pattern[str], Words, Words], ...]:
     """The alternatives of a pattern, each with texts of which one begins what it matches, and one stands in it."""

@@ -33,7 +33,7 @@ WHY = "the statements between two of these calls are a block of that mode"
 @each_module
 def stretches(module: ModuleInfo, _: Project) -> Plain | None:
     """What becomes of a module that has such statements."""
-    if not SWITCHED(module.source):
+    if not module.has("set_grad_enabled(") or not SWITCHED(module.source):
         return None
     gatherer = Gatherer(module)
     made = gatherer.plain()
