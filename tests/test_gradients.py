@@ -31,7 +31,7 @@ WRONG_ASSUMPTIONS = dict.fromkeys(
     ("forward/loops_and_conditions",),
     "assumed: every parameter of the optimizer takes part in the loss",
 )
-WITH_EINOPS = {"forward/einops_patterns"}
+WITH = {"forward/einops_patterns": ("einops",), "trainer/tensorboard_writer": ("tensorboard", "tensorboardX")}
 # MindSpore raises here for want of a CPU kernel: loud, and right where the kernel exists.
 NOT_ON_CPU = {"mixed_precision/bf16_autocast_cpu": "BFloat16"}
 
@@ -54,8 +54,9 @@ def _selected(items: list[pytest.Item]) -> Iterator[FixtureCase]:
 
 def _run(case: FixtureCase) -> object:
     """The case, or what says that it does not run where a library of its program is missing."""
-    missing = case.name in WITH_EINOPS and importlib.util.find_spec("einops") is None
-    return pytest.param(case, id=case.name, marks=[pytest.mark.skip(reason="needs einops")] if missing else [])
+    missing = [name for name in WITH.get(case.name, ()) if importlib.util.find_spec(name) is None]
+    skips = [pytest.mark.skip(reason=f"needs {name}") for name in missing]
+    return pytest.param(case, id=case.name, marks=skips)
 
 
 @pytest.mark.parametrize("case", [_run(case) for case in WHOLE])

@@ -1,8 +1,8 @@
 """Classes and functions that MindSpore lacks and a person would write into the file: `rules/definitions/*.py`.
 
 A rule names one in its target (`to = "RMSNorm({normalized_shape})"`), and the translation gets its text behind the
-imports. They are ordinary Python of MindSpore's public names, and may use each other. Of a distribution, whose methods
-nobody calls but the program, the translation gets those that the program names.
+imports. They are ordinary Python of MindSpore's public names, and may use each other. Of a class with many methods,
+which nobody calls but the program, the translation gets those that the program names.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from torch2ms.api.imports import IMPORTS
 from torch2ms.data import rules_dir
 
+BROAD = ("Distribution", "SummaryWriter")
 TOP = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 
 
@@ -100,13 +101,13 @@ def _root(node: ast.AST) -> str:
 
 def reduces(names: Iterable[str]) -> bool:
     """Some of these definitions keep only what the program names."""
-    return any(_is_distribution(named(name)) for name in names)
+    return any(_keeps_named(named(name)) for name in names)
 
 
 def closure(names: Iterable[str], said: AbstractSet[str] | None = None) -> list[Definition]:
     """The definitions of these names with all they use, each behind what it needs.
 
-    `said` are the attributes that the program names: of distributions nothing else is kept. Without it all is.
+    `said` are the attributes that the program names: of broad classes nothing else is kept. Without it all is.
     """
     wanted = _closure(names, said)
     while said is not None and not (more := set().union(*(d.says for d in wanted))) <= said:
@@ -125,18 +126,19 @@ def _closure(names: Iterable[str], said: AbstractSet[str] | None) -> list[Defini
 def _add(name: str, ordered: dict[str, Definition], said: AbstractSet[str] | None) -> None:
     """A definition, behind those that it uses."""
     definition = named(name)
-    if said is not None and _is_distribution(definition):
+    if said is not None and _keeps_named(definition):
         definition = _reduced(definition, said)
     for used in sorted(definition.uses - ordered.keys()):
         _add(used, ordered, said)
     ordered.setdefault(name, definition)
 
 
-def _is_distribution(definition: Definition) -> bool:
-    if definition.name == "Distribution":
+def _keeps_named(definition: Definition) -> bool:
+    """A class of which nothing is kept but what the program names, or one derived from it."""
+    if definition.name in BROAD:
         return True
     bases = {n.id for n in getattr(definition.node, "bases", ()) if isinstance(n, ast.Name)} & table().keys()
-    return any(_is_distribution(named(base)) for base in bases)
+    return any(_keeps_named(named(base)) for base in bases)
 
 
 def _reduced(definition: Definition, said: AbstractSet[str]) -> Definition:
