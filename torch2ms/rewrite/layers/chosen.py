@@ -33,7 +33,27 @@ def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
         return None
     if _listed(original.args[1].value, work):
         return None
+    if home.name == "torch" and _of_types(original, work) and constant(original.args[1].value) is ...:
+        return _type(updated.args[1].value, work)
     return _table(home.name, original.args[1].value, updated.args[1].value, work)
+
+
+def _of_types(call: cst.Call, work: Translation) -> bool:
+    """`getattr(torch, cfg["dtype"])`, or one whose result is called so."""
+    asked, stmt = call.args[1].value, work.stmt.node if work.stmt is not None else None
+    key = asked.slice[0].slice if type(asked) is cst.Subscript else None
+    names = [str(constant(key.value)) if isinstance(key, cst.Index) else dotted(asked)]
+    if isinstance(stmt, cst.Assign) and stmt.value is call:
+        names += [dotted(target.target) for target in stmt.targets]
+    return any("dtype" in name.rpartition(".")[2] for name in names)
+
+
+def _type(key: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+    _let_go("torch", work)
+    work.notes.needs.add("ms")
+    why = "types have the same names in MindSpore; assumed: it is the name of a type"
+    work.notes.findings.append(Finding("T2M604", Tier.ASSUMED, "a name of torch", why))
+    return cst.parse_expression(f"getattr({work.alias('ms')}, {code(key)})", config_of(work.module.tree))
 
 
 def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
