@@ -20,6 +20,7 @@ from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.transfer import returned
+from torch2ms.analysis.evaluation.usage import turned
 from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
@@ -178,6 +179,8 @@ def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
             one = GROUP if grouped else _of_family(one, called_in(stmt, name) if name else NO_METHODS, ev)
         if asked and one.kind == "unknown" and one.deps and all(d.startswith("@") for d in one.deps):
             one = Value("module", owns=one.deps, likely=True)  # whose parameters those of the caller's networks are
+        if ev.uses and one.kind in ("unknown", "tuple"):
+            one = turned(node, one, ev.memo, ev.uses) or one
         bind(node.target, one, ev)
 
     _loop(stmt, ev, start_turn)
