@@ -74,13 +74,12 @@ def keyed(base: Value, node: cst.Subscript, uses: frozenset[str]) -> Value | Non
     return Value("module", deps=frozenset({f"{home}{PART}{key}>"}), likely=True)
 
 
-def turned(loop: cst.For, item: Value, known: Known, uses: frozenset[str]) -> Value | None:
-    """What a loop takes out of a container that is not seen, `for part in parts.values()`, where it is a network."""
+def turned(loop: cst.For, item: Value, known: Known) -> Value | None:
+    """The networks that a loop takes out of a container that is not seen: `for part in parts.values()`."""
     target = loop.target
     pair = isinstance(target, cst.Tuple) and len(target.elements) == 2
-    one = target.elements[1].value if isinstance(target, cst.Tuple) and pair else target
     holder = _container(loop.iter, pair)
-    if holder is None or dotted(one) not in uses:
+    if holder is None:
         return None
     held = known.get(id(holder), UNKNOWN)
     home = held.place or dotted(holder)

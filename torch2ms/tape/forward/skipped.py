@@ -213,7 +213,7 @@ class _Forward:
             for stmt in every:
                 for flag, name in self.unmet(stmt, given, whole):
                     yield Skipped(f"{place}.{name}", flag, code=self.naming(name), ever=True)
-                for asked, name in self.of_some_objects(stmt, whole):
+                for asked, name in self.of_some_objects(stmt, whole) if whole and type(stmt.node) is cst.If else ():
                     yield Skipped(f"{place}.{name}", asked, code=self.watched or self.spelled, ever=True)
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
@@ -307,7 +307,7 @@ class _Forward:
     def of_some_objects(self, stmt: Stmt, whole: set[str]) -> Iterator[tuple[str, str]]:
         """The layers that every network of the class has, and that one never runs, by what it was made with."""
         left = set[str]()
-        for block in by_object(stmt, self.cls, self.project) if whole and self.info.name == "forward" else ():
+        for block in by_object(stmt, self.cls, self.project) if self.info.name == "forward" else ():
             self.taken = stmt, block
             left |= whole - self.run(self.info, ())
             self.taken = None
