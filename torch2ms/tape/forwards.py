@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.program.boundness import unbound_before
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
@@ -126,7 +127,8 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
     region.idle = {p: why for p, why in idle.items() if not any(p.startswith((f"{o}.", f"{o}[")) for o in idle if o)}
     if not region.idle:
         return ""
-    if "" in region.idle or unwatched(region, *around):
+    named = {root(p) for p in region.idle} & event.stmt.block.scope.locals
+    if "" in region.idle or unbound_before(named, event.stmt) or unwatched(region, *around):
         return next(iter(region.idle.values()))
     verdicts.project.idle.add(verdicts.module.name)
     return "" if verdicts.module.skips else next(iter(region.idle.values()))

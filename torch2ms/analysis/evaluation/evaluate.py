@@ -14,7 +14,7 @@ from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.exchange import Exchange
 from torch2ms.analysis.evaluation.narrow import narrowed
-from torch2ms.analysis.evaluation.usage import used
+from torch2ms.analysis.evaluation.usage import keyed, used
 from torch2ms.analysis.oddities import PICKED
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block
@@ -237,7 +237,11 @@ class Evaluator:
             for piece in children(element.slice):
                 self.ev(piece)
         key = containers.known_key(base, node) if base.kind == "dict" else ""
-        return containers.housed(containers.subscript(base, node, self.memo), node.value, key)
+        value = containers.subscript(base, node, self.memo)
+        if value.kind == "unknown" and base.kind in ("unknown", "dict") and self.uses:
+            if (known := keyed(base, node, self.uses)) is not None:
+                return known
+        return containers.housed(value, node.value, key)
 
     def comprehension(self, node: cst.CSTNode) -> Value:
         self.env.push()

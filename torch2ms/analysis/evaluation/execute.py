@@ -20,6 +20,7 @@ from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.transfer import returned
+from torch2ms.analysis.evaluation.usage import turned
 from torch2ms.analysis.program.families import called_in
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted, qualified
@@ -172,6 +173,7 @@ def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     grouped = _sets_rates(stmt, name) and not _to_be(stmt, node) and ev.project.says(PARAM_GROUPS)
     ran = name in ev.uses and any(dotted(c.func) == name for s in stmt.walk() for c in s.calls)
     asked = name in ev.uses and not ran  # for its parameters, and for nothing that it computes
+    asked_each = name in ev.uses or not name and not stmt.defs.isdisjoint(ev.uses)
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)
@@ -179,6 +181,8 @@ def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
             one = GROUP if grouped else _of_family(one, called_in(stmt, name) if name else NO_METHODS, ev)
         if asked and one.kind == "unknown" and one.deps and all(d.startswith("@") for d in one.deps):
             one = Value("module", owns=one.deps, likely=True)  # whose parameters those of the caller's networks are
+        if asked_each and one.kind in ("unknown", "tuple"):
+            one = turned(node, one, ev.memo) or one
         bind(node.target, one, ev)
 
     _loop(stmt, ev, start_turn)

@@ -73,6 +73,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     held = entries(base).get(attr)
     if held is not None and (held.kind in ("tensor", "unknown", "object") and held.deps or held.place):
         return held
+    if held is not None and held.kind == "module" and not held.place:  # one network in one object, another in the next
+        return replace(held, likely=True)
     if held is not None and held.owns:  # made in the call that made the object
         return replace(held, place=place)
     found = ev.exchange.attribute(cls, attr)

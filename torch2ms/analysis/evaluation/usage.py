@@ -1,8 +1,9 @@
 """Kinds that use gives away: who asks something for its parameters takes it for a module.
 
 What is told both to forget its gradients and to take a step is an optimizer, whatever it is called. In the sets of
-places here `trainer.step()` stands for a place `trainer` that is told so, `gan.` for one that has modules in it, and
-`opt[]` for a dict.
+places here `trainer.step()` stands for a place `trainer` that is told so, `gan.` for one that has modules in it,
+`opt[]` for a dict, and `self.[actor]` for what stands under the key "actor" in a dict that nobody sees, whatever it is
+called in the other methods of a class, and `self.[parts]*` for any item of `parts`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import NAMED_PARAMETERS, PARAMETERS
 from torch2ms.analysis.program.project import FunctionInfo, Project
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import AROUND, Value
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.values import AROUND, PART, STR, UNKNOWN, Value
 
 ASKED = {
     "forward",
@@ -35,6 +36,7 @@ TOLD = ("zero_grad", "step")
 OF_DICTS = ("pop", "get", "items", "keys", "setdefault")
 SCALES = ("scale", "step", "update")
 NONE: frozenset[str] = frozenset()
+Known = dict[int, Value]
 
 
 def used(value: Value, place: str, uses: frozenset[str]) -> Value:
@@ -61,6 +63,42 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
 def a_dict(place: str, uses: frozenset[str]) -> bool:
     """The place is used as a dict: `opt.pop("type")` of the options of a program."""
     return f"{place}[]" in uses
+
+
+def keyed(base: Value, node: cst.Subscript, uses: frozenset[str]) -> Value | None:
+    """What `parts["actor"]` is: a network that lives in a container that is not seen, where that is how it is used."""
+    key, home = _key(node), base.place or dotted(node.value)
+    asked = bool(key) and f"self.[{key}]" in uses
+    if not home or not asked and not {f"self.[{_last(home)}]*", f"self.[{_last(dotted(node.value))}]*"} & uses:
+        return None
+    return Value("module", deps=frozenset({f"{home}{PART}{key}>"}), likely=True)
+
+
+def turned(loop: cst.For, item: Value, known: Known) -> Value | None:
+    """The networks that a loop takes out of a container that is not seen: `for part in parts.values()`."""
+    target = loop.target
+    pair = isinstance(target, cst.Tuple) and len(target.elements) == 2
+    holder = _container(loop.iter, pair)
+    if holder is None:
+        return None
+    held = known.get(id(holder), UNKNOWN)
+    home = held.place or dotted(holder)
+    if held.kind not in ("unknown", "dict") or held.items or not home or not item.deps <= {home, f"@{home}"}:
+        return None
+    module = Value("module", deps=frozenset({f"{home}{PART}>"}), likely=True)
+    return Value("tuple", items=(STR, module)) if pair else module
+
+
+def _container(over: cst.BaseExpression, pair: bool) -> cst.BaseExpression | None:
+    """The dict or list whose items a loop goes over; `pair`: with their keys."""
+    if not isinstance(over, cst.Call):
+        return None if pair else over
+    method = over.func.attr.value if isinstance(over.func, cst.Attribute) and not over.args else ""
+    return over.func.value if method == ("items" if pair else "values") else None  # type: ignore[attr-defined]
+
+
+def _last(place: str) -> str:
+    return place.rpartition(".")[2]
 
 
 def steps(place: str, uses: frozenset[str]) -> bool:
@@ -136,6 +174,10 @@ def _collect(scope: Scope, found: dict[int, set[str]], asked: Set[str]) -> None:
                 own.add(place)
                 if "." in place:
                     own.add(f"{place.rpartition('.')[0]}.")
+                elif home := _turning(place, stmt):
+                    own.add(f"self.[{_last(home)}]*")
+            elif method in asked and (key := _key(call.func.value)):  # type: ignore[attr-defined]
+                own.add(f"self.[{key}]")
             elif method in CHANGED and type(stmt.node) is cst.Expr and stmt.node.value is call:
                 own |= {place for place in [dotted(call.func.value)] if place}  # type: ignore[attr-defined]
             elif method in OF_DICTS and (place := dotted(call.func.value)):  # type: ignore[attr-defined]
@@ -147,6 +189,22 @@ def _collect(scope: Scope, found: dict[int, set[str]], asked: Set[str]) -> None:
         is_class = type(scope.node) is cst.ClassDef
         shared = {p for p in found[id(child)] if p.startswith("self.") or p.partition(".")[0] not in child.locals}
         own |= {p for p in shared if p.startswith("self.") == is_class or not scope.is_module}
+
+
+def _key(node: cst.BaseExpression) -> str:
+    """The text under which something is taken out of a dict; "" where it is no text."""
+    index = node.slice[0].slice if type(node) is cst.Subscript and len(node.slice) == 1 else None
+    key = constant(index.value) if type(index) is cst.Index else None
+    return key if type(key) is str else ""
+
+
+def _turning(name: str, stmt: Stmt) -> str:
+    """The container whose items a loop around a statement gives a name."""
+    for loop in stmt.ancestors():
+        if type(loop.node) is cst.For and name in loop.defs:
+            over = _container(loop.node.iter, type(loop.node.target) is cst.Tuple)
+            return dotted(over) if over is not None else ""
+    return ""
 
 
 def _share(scope: Scope, found: dict[int, set[str]], seen: set[str]) -> None:

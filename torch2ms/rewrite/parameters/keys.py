@@ -26,6 +26,8 @@ from torch2ms.rewrite.parameters.frozen import frozen
 from torch2ms.rewrite.parameters.given_states import bound_to, of_network, stated
 from torch2ms.rewrite.parameters.parts import is_part
 from torch2ms.rewrite.parameters.second_names import second_names
+from torch2ms.rewrite.parameters.shared_entries import TODO as SHARED_TODO
+from torch2ms.rewrite.parameters.shared_entries import WHY, changed_entries, shares_weights
 from torch2ms.rewrite.translation import Translation
 
 STATES = re.compile(r"\.state_dict\(\s*\)")
@@ -43,6 +45,9 @@ def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     """`net.state_dict()` that is asked by torch's names; None for one that MindSpore's names serve as well."""
     if original.args or not isinstance(updated.func, cst.Attribute):
         return None
+    if shares_weights(work.project) and id(original) in changed_entries(work.module):
+        work.refuse("T2M505", "Module.state_dict", WHY, SHARED_TODO)
+        return updated
     by_name = _asked_by_name(work.module)
     held, renames = code(updated.func.value), work.project.renames
     if id(original) not in (by_name.renamed if renames else by_name.nested):

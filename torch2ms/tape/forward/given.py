@@ -78,8 +78,9 @@ class Given:
 
     def settled(self, test: cst.BaseExpression) -> bool | None:
         """What a condition comes to at every step, by the flags that are written out; None if that is not seen."""
-        if isinstance(test, cst.Name):
-            return bool(self.written[test.value]) if test.value in self.written else None
+        if isinstance(test, (cst.Name, cst.Attribute)):
+            place = dotted(test)
+            return bool(self.written[place]) if place in self.written else None
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.settled(test.expression)
             return None if inner is None else not inner

@@ -32,7 +32,7 @@ from torch2ms.tape.forward.given import NOT_SEEN, Given
 from torch2ms.tape.forward.left import Skipped
 from torch2ms.tape.forward.lent import lent
 from torch2ms.tape.forward.made_by import held_in, made_by_others, put_in
-from torch2ms.tape.forward.once import of_one_turn
+from torch2ms.tape.forward.once import always_made, by_object, of_one_turn
 from torch2ms.tape.forward.own_functions import class_around, of_branches, of_self, own_lines
 from torch2ms.tape.forward.passed_over import of_items
 from torch2ms.tape.forward.results import at_times, never_used, written_for
@@ -213,6 +213,8 @@ class _Forward:
             for stmt in every:
                 for flag, name in self.unmet(stmt, given, whole):
                     yield Skipped(f"{place}.{name}", flag, code=self.naming(name), ever=True)
+                for asked, name in self.of_some_objects(stmt, whole) if whole and type(stmt.node) is cst.If else ():
+                    yield Skipped(f"{place}.{name}", asked, code=self.watched or self.spelled, ever=True)
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
                         moves = changes(test, stmt, info, given, self.cls, self.project)
@@ -301,6 +303,16 @@ class _Forward:
             left = whole - self.run(self.info, ())
             self.taken = None
             yield from ((code(decided_by(stmt)[0]), name) for name in sorted(left))
+
+    def of_some_objects(self, stmt: Stmt, whole: set[str]) -> Iterator[tuple[str, str]]:
+        """The layers that every network of the class has, and that one never runs, by what it was made with."""
+        left = set[str]()
+        for block in by_object(stmt, self.cls, self.project) if self.info.name == "forward" else ():
+            self.taken = stmt, block
+            left |= whole - self.run(self.info, ())
+            self.taken = None
+        asked = self.direct(stmt.uses, self.info) if left else set()  # what is None where it is left out
+        yield from ((code(decided_by(stmt)[0]), n) for n in sorted(left - asked) if always_made(n, self.cls))
 
     def behind(self, places: frozenset[str], info: FunctionInfo) -> set[str]:
         """The layers that values depend on."""

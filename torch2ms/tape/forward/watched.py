@@ -41,8 +41,15 @@ def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
             value, name = module.value(node), dotted(node)
             found = value.kind == "module" and value.place and within(place, {value.place})
             if found and name and root(name) not in picked and (not own or name.startswith("self.")):
-                return name + place[len(value.place) :]
+                return name + _list_of(place[len(value.place) :], name)
     return ""
+
+
+def _list_of(rest: str, name: str) -> str:
+    """What follows a name in a place; for an item, which is known as `net.heads.net.heads[0]`, its whole list."""
+    path, item, _ = rest.partition("[")
+    inner = path[: max(0, len(path) - len(name)) // 2]
+    return inner if item and path == f"{inner}.{name}{inner}" else path if item else rest
 
 
 def _picks(stmt: Stmt) -> bool:

@@ -110,8 +110,8 @@ def _records(scope: Scope, module: ModuleInfo, lifting: Lifting) -> Records:
 def _seen(modules: list[ModuleInfo]) -> bool:
     """All optimizers are of kinds that can skip, and clearing takes gradients away."""
     for call, _ in _calls(modules):
-        if name_called(call) == "zero_grad" and any(constant(a.value) is False for a in call.args):
-            return False
+        if name_called(call) == "zero_grad" and any(constant(a.value) is not True for a in call.args):
+            return False  # zeros are left, or may be: they move what has moments
     return all(name in FIT for name in _optimizers(modules))
 
 
