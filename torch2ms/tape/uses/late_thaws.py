@@ -22,12 +22,13 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.copies import of_new
 from torch2ms.tape.plan import Plan
-from torch2ms.tape.project import called_as, callers
+from torch2ms.tape.project import called_as
+from torch2ms.tape.uses.call_graph import call_graph
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, flag_of, put_back, toggles
 
 MADE = ("module", "tensor", "param", "optimizer", "scheduler", "scaler", "loader", "list", "dict", "tuple", "str")
-HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
 
 
 def refuse_late_thaws(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
@@ -130,29 +131,36 @@ class Order:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.scopes = [(s, m) for m in project.modules.values() for s in m.scope.walk()]
-        self.freezing: set[str] = set()
-        self.thawing: set[str] = set()
+        self.freezing: set[int] = set()  # ids of scopes that freeze, or that may run such a one
+        self.grasping: set[int] = set()  # ... parameters that were there before
+        self.thawing: set[int] = set()
         self.thaws = False
         for scope, module in self.scopes:
             own = [_told(t) for t in direct(scope.body, module)]
             back = any(t.flag is False and put_back(t, own, scope, module, project) for t in own)
             self.thaws = self.thaws or not back and any(t.flag is not False for t in own)
             if scope.is_function and not back:
-                self.freezing |= {called_as(scope) for t in own if t.flag is not True}
-                self.thawing |= {called_as(scope) for t in own if t.flag is not False}
-        self.freezing, self.thawing = callers(self.freezing, project), callers(self.thawing, project)
+                frozen = [t for t in own if t.flag is not True]
+                self.freezing |= {id(scope) for _ in frozen}
+                self.grasping |= {id(scope) for t in frozen if not of_new(t.place, t.stmt, scope, module)}
+                self.thawing |= {id(scope) for t in own if t.flag is not False}
+        if self.freezing or self.thawing:
+            self.graph = call_graph(project)
+            self.freezing, self.grasping, self.thawing = map(
+                self.graph.leading, (self.freezing, self.grasping, self.thawing)
+            )
         self.seen: dict[int, list[Toggle]] = {}
 
     @cached_property
-    def unnamed(self) -> set[str]:
-        """The functions that call methods by names that are not written out, and those that call these."""
+    def unnamed(self) -> set[int]:
+        """The functions that call methods by names that are not written out, and those that may run these."""
         by_name = (s for s, _ in self.scopes if any(_unnamed(c) for inner in s.body.walk() for c in inner.calls))
-        return callers({called_as(s) for s in by_name if s.is_function}, self.project) if self.freezing else set()
+        return self.graph.leading(id(s) for s in by_name if s.is_function) if self.freezing else set()
 
     @cached_property
-    def leading(self) -> set[str]:
-        """What freezes, also where a call of it is followed, and what may call it by its name."""
-        return callers(set(self.freezing), self.project, resolved=True) | self.unnamed
+    def leading(self) -> set[int]:
+        """What freezes something that was there before, and what may call it by its name."""
+        return self.grasping | self.unnamed
 
     def frozen_before(self, make: Make, asked: set[int]) -> bool:
         """Something that the optimizer holds may be frozen when it is made."""
@@ -239,21 +247,22 @@ class Order:
             self.seen[id(scope)] = found
         return self.seen[id(scope)]
 
-    def named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo, freezing: set[str]) -> Iterator[Toggle]:
-        """What a call may do to the flags that is known by its name only: `hook(net)`, `callback.begin(trainer)`."""
-        name, places = name_called(call), {NOBODY_KNOWS}
+    def named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo, freezing: set[int]) -> Iterator[Toggle]:
+        """What a call may do to the flags that is not followed: `hook(net)`, `callback.begin(trainer)`."""
+        if not freezing and not self.thawing:
+            return
+        meant = {id(i.scope) for i in self.graph.meant(call, stmt.block.scope, module)}
+        if meant & self.unnamed:
+            texts = {text for a in call.args if isinstance(text := constant(a.value), str)}
+            meant = {id(i.scope) for text in texts for i in self.graph.functions.get(text, ())} if texts else freezing
+        places = {NOBODY_KNOWS}
         if module.value(call.func).kind in ("function", "class"):
             places = stmt.defs | stmt.uses or places  # what it makes or is given is what it may freeze
-        elif type(call.func) is not cst.Attribute and module.value(call.func).kind in ("unknown", "object"):
-            name = "__call__"  # `hook(net)`, `hooks[0](net)`, `Thaw(3)(net)`
-        elif type(call.func) is not cst.Attribute or module.value(call.func.value).kind not in HOLDING:
-            return
-        named = {name}
-        if name in self.unnamed:
-            named = {text for a in call.args if isinstance(text := constant(a.value), str)} or freezing
-        if named & freezing:
+        if not meant & self.grasping:
+            places = stmt.defs or places
+        if meant & freezing:
             yield from (Toggle(stmt, place, False) for place in places)
-        if named & self.thawing:
+        if meant & self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
 
 
