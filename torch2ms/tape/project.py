@@ -164,17 +164,16 @@ def deriving(project: Project) -> set[str]:
     return callers({"grad"}, project)
 
 
-def callers(names: set[str], project: Project, resolved: bool = False) -> set[str]:
+def callers(names: set[str], project: Project) -> set[str]:
     """The names, and those of the functions that call one of them, hand it on, or have such a function inside.
 
-    The class stands for the function that makes its objects. `resolved`: also where it is known what a call does.
+    The class stands for the function that makes its objects.
     """
     users: defaultdict[str, list[str]] = defaultdict(list)
     for module in project.modules.values():
         for info in module.functions.values() if names else ():
             stmts = list(info.scope.body.walk())
             used = {use.rpartition(".")[2] for s in stmts for use in s.uses}
-            used |= {name_called(c) for s in stmts for c in s.calls} if resolved else set()
             for name in used.union(inner.name for inner in info.scope.children):
                 users[name].append(called_as(info.scope))
     waiting = list(names)

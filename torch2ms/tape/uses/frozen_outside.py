@@ -31,7 +31,7 @@ def frozen_outside(owner: Owner, scope: Scope, module: ModuleInfo, project: Proj
         return False
     leading = _leading(project)
     if id(scope) not in leading:
-        leading[id(scope)] = call_graph(project).leading({id(scope)})
+        leading[id(scope)] = call_graph(project).leading({id(scope)}, seen=True)
     return _at_calls(scope, module, owner.place, owner.owns, project, leading[id(scope)], set())
 
 

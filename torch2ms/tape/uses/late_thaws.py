@@ -121,7 +121,7 @@ def named_between(steps: list[Stmt], scope: Scope, module: ModuleInfo, project: 
     loops = [a for step in steps for a in step.ancestors() if a.is_loop]
     followed = {id(inner) for t in toggles(scope, module, project) for inner in t.stmt.walk()}
     stmts = {id(s): s for loop in loops for s in loop.walk() if not s.blocks and id(s) not in followed}
-    found = [[t for call in s.calls for t in order.named(call, s, module, order.leading)] for s in stmts.values()]
+    found = [list(order.unfollowed(s, module, order.leading)) for s in stmts.values()]
     return [t for each in found for t in each if any(other.flag is not True for other in each)]
 
 
@@ -156,6 +156,12 @@ class Order:
         """The functions that call methods by names that are not written out, and those that may run these."""
         by_name = (s for s, _ in self.scopes if any(_unnamed(c) for inner in s.body.walk() for c in inner.calls))
         return self.graph.leading(id(s) for s in by_name if s.is_function) if self.freezing else set()
+
+    @cached_property
+    def getters(self) -> set[int]:
+        """The properties that freeze something, by the ids of their scopes."""
+        named = (self.graph.functions[name] for name in self.graph.getters) if self.freezing else ()
+        return {id(i.scope) for each in named for i in each} & self.freezing
 
     @cached_property
     def leading(self) -> set[int]:
@@ -243,20 +249,30 @@ class Order:
             found = [t if root(t.place) in seen else replace(t, place=NOBODY_KNOWS) for t in found]
             for stmt in scope.body.walk():
                 if not stmt.blocks and id(stmt) not in known:
-                    found += [t for call in stmt.calls for t in self.named(call, stmt, module, self.freezing)]
+                    found += self.unfollowed(stmt, module, self.freezing)
             self.seen[id(scope)] = found
         return self.seen[id(scope)]
+
+    def unfollowed(self, stmt: Stmt, module: ModuleInfo, freezing: set[int]) -> Iterator[Toggle]:
+        """What calls of a statement may do that are not followed, and properties that it reads."""
+        for call in stmt.calls:
+            yield from self.named(call, stmt, module, freezing)
+        if self.getters & freezing:
+            read = self.graph.mentioned(stmt, stmt.block.scope, module)
+            if any(id(info.scope) in self.getters & freezing for info in read):
+                yield Toggle(stmt, NOBODY_KNOWS, False)
 
     def named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo, freezing: set[int]) -> Iterator[Toggle]:
         """What a call may do to the flags that is not followed: `hook(net)`, `callback.begin(trainer)`."""
         if not freezing and not self.thawing:
             return
-        meant = {id(i.scope) for i in self.graph.meant(call, stmt.block.scope, module)}
+        run = list(self.graph.meant(call, stmt.block.scope, module))
+        meant = {id(i.scope) for i in run}
         if meant & self.unnamed:
             texts = {text for a in call.args if isinstance(text := constant(a.value), str)}
             meant = {id(i.scope) for text in texts for i in self.graph.functions.get(text, ())} if texts else freezing
-        places = {NOBODY_KNOWS}
-        if module.value(call.func).kind in ("function", "class"):
+        places, known = {NOBODY_KNOWS}, module.value(call.func).kind in ("function", "class")
+        if known and not self.graph.unseen(call, module) and not any(_inner(i.scope) for i in run):
             places = stmt.defs | stmt.uses or places  # what it makes or is given is what it may freeze
         if not meant & self.grasping:
             places = stmt.defs or places
@@ -264,6 +280,11 @@ class Order:
             yield from (Toggle(stmt, place, False) for place in places)
         if meant & self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _inner(scope: Scope) -> bool:
+    """A function that stands in another has more than it is given."""
+    return scope.cls is None and scope.parent is not None and not scope.parent.is_module
 
 
 def _unnamed(call: cst.Call) -> bool:
