@@ -118,10 +118,15 @@ def _new(place: str, scope: Scope, module: ModuleInfo) -> bool:
     if not own and (head not in scope.locals or head in scope.params):
         return False
     held = f"self.{rest.partition('.')[0]}" if own and rest else head
-    stmts = [s for s in scope.body.walk() if not s.blocks]
+    cls = module.classes.get(scope.cls.name) if own and scope.cls is not None else None
+    makers = [c.methods["__init__"] for c in cls.lineage() if "__init__" in c.methods] if cls is not None else []
+    around = [(i.scope, i.module) for i in makers] or [(scope, module)]
     every = held == "self"  # all that the object has
-    bound = [s for s in stmts if held in s.defs or every and any(d.startswith("self.") for d in s.defs)]
-    return bool(bound) and all(_made_anew(s, held, module) for s in bound)
+    bound = [
+        (s, m) for each, m in around for s in each.body.walk() if not s.blocks
+        if held in s.defs or every and any(d.startswith("self.") for d in s.defs)
+    ]  # fmt: skip
+    return bool(bound) and all(_made_anew(s, held, m) for s, m in bound)
 
 
 def _made_anew(stmt: Stmt, held: str, module: ModuleInfo) -> bool:
