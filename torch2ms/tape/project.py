@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.tape.copies import freezes_copy, freezes_untrained
+from torch2ms.tape.copies import freezes_copy, freezes_passing, freezes_untrained
 from torch2ms.tape.derivatives.paths import drawing
 from torch2ms.tape.entries import left_to_others
 from torch2ms.tape.inside import inside
@@ -53,7 +53,8 @@ def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
     frozen = [
         (stmt, s, m) for m in project.modules.values() if flags(m)
-        for s in m.scope.walk() for stmt in s.body.walk() if not all(switched(stmt, m))
+        for s in m.scope.walk() for stmt in s.body.walk()
+        if not all(switched(stmt, m))
     ]  # fmt: skip
     project.freezes = bool(frozen)
     project.freezes_trained = not all(freezes_copy(*f) or freezes_untrained(*f, project) for f in frozen)
@@ -163,17 +164,16 @@ def deriving(project: Project) -> set[str]:
     return callers({"grad"}, project)
 
 
-def callers(names: set[str], project: Project, resolved: bool = False) -> set[str]:
+def callers(names: set[str], project: Project) -> set[str]:
     """The names, and those of the functions that call one of them, hand it on, or have such a function inside.
 
-    The class stands for the function that makes its objects. `resolved`: also where it is known what a call does.
+    The class stands for the function that makes its objects.
     """
     users: defaultdict[str, list[str]] = defaultdict(list)
     for module in project.modules.values():
         for info in module.functions.values() if names else ():
             stmts = list(info.scope.body.walk())
             used = {use.rpartition(".")[2] for s in stmts for use in s.uses}
-            used |= {name_called(c) for s in stmts for c in s.calls} if resolved else set()
             for name in used.union(inner.name for inner in info.scope.children):
                 users[name].append(called_as(info.scope))
     waiting = list(names)
@@ -391,6 +391,8 @@ def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:
     for call in stmt.calls:
         if type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
             found.append((call.func.value, call.args[0].value if call.args else None))
+    if found and stmt.block.scope.is_function and freezes_passing(stmt, stmt.block.scope, module):
+        return []
     return [
         value is None or constant(value) is True
         for node, value in found

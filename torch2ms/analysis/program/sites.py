@@ -52,7 +52,7 @@ class Unseen:
         """Calls that are not seen may reach the function, apart from those that are seen of another version."""
         if scope.name in self.names or id(scope) in self.scopes:
             return True
-        calls = [(call, used) for call, used in self.calls.get(scope.name, ()) if _takes(scope, call)]
+        calls = [(call, used) for call, used in self.calls.get(scope.name, ()) if takes(scope, call)]
         return any(not used for _, used in calls) or bool(calls) and _gives(scope)
 
     def also(self, names: Iterable[str]) -> Unseen:
@@ -63,7 +63,7 @@ class Unseen:
         return more
 
 
-def _takes(scope: Scope, call: cst.Call) -> bool:
+def takes(scope: Scope, call: cst.Call) -> bool:
     """A function takes these arguments, as far as is seen."""
     node = scope.node
     if type(node) is not cst.FunctionDef:

@@ -13,7 +13,8 @@ from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.model import Owner
-from torch2ms.tape.project import called_as, callers
+from torch2ms.tape.project import called_as
+from torch2ms.tape.uses.call_graph import call_graph
 from torch2ms.tape.uses.late_thaws import Order, may_run, order_of
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, left_by, put_back
 
@@ -28,20 +29,20 @@ def frozen_outside(owner: Owner, scope: Scope, module: ModuleInfo, project: Proj
     own = _flagged(order_of(project), scope, module, owner.owns)
     if not any(_standing(stmt, own)[1] for stmt in steps):  # it sets them itself before
         return False
-    name, leading = called_as(scope), _leading(project)
-    if name not in leading:
-        leading[name] = callers({name}, project)
-    return _at_calls(scope, module, owner.place, owner.owns, project, leading[name], set())
+    leading = _leading(project)
+    if id(scope) not in leading:
+        leading[id(scope)] = call_graph(project).leading({id(scope)}, seen=True)
+    return _at_calls(scope, module, owner.place, owner.owns, project, leading[id(scope)], set())
 
 
 @once
-def _leading(project: Project) -> dict[str, set[str]]:
-    """The names of what leads to the functions of a name, of those that were asked for."""
+def _leading(project: Project) -> dict[int, set[int]]:
+    """What leads to a function, of those that were asked for, by the ids of scopes."""
     return {}
 
 
 def _at_calls(
-    scope: Scope, home: ModuleInfo, place: str, owns: Owns, project: Project, leading: set[str], asked: set[int]
+    scope: Scope, home: ModuleInfo, place: str, owns: Owns, project: Project, leading: set[int], asked: set[int]
 ) -> bool:
     """Something in front of a call of the function leaves parameters frozen.
 
@@ -58,7 +59,9 @@ def _at_calls(
         theirs = _as_given(scope, place, owns, caller, module, stmt)
         made = min(_makes(project).get(id(caller), ()), default=-1)
         found = _flagged(order, caller, module, theirs)
-        found = {key: t for key, t in found.items() if t.stmt.number > made and not _leads(t.stmt, leading)}
+        found = {
+            key: t for key, t in found.items() if t.stmt.number > made and not _leads(t.stmt, leading, module, project)
+        }
         flags, passes = _standing(stmt, found)
         if False in flags:
             return True
@@ -68,8 +71,10 @@ def _at_calls(
     return False
 
 
-def _leads(stmt: Stmt, leading: set[str]) -> bool:
-    return any(name_called(call) in leading for inner in stmt.walk() for call in inner.calls)
+def _leads(stmt: Stmt, leading: set[int], module: ModuleInfo, project: Project) -> bool:
+    graph, scope = call_graph(project), stmt.block.scope
+    calls = (call for inner in stmt.walk() for call in inner.calls)
+    return any(id(info.scope) in leading for call in calls for info in graph.meant(call, scope, module))
 
 
 def _as_given(scope: Scope, place: str, owns: Owns, caller: Scope, module: ModuleInfo, stmt: Stmt) -> Owns:

@@ -22,12 +22,13 @@ from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.copies import of_new
 from torch2ms.tape.plan import Plan
-from torch2ms.tape.project import called_as, callers
+from torch2ms.tape.project import called_as
+from torch2ms.tape.uses.call_graph import call_graph
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, flag_of, put_back, toggles
 
 MADE = ("module", "tensor", "param", "optimizer", "scheduler", "scaler", "loader", "list", "dict", "tuple", "str")
-HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
 
 
 def refuse_late_thaws(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
@@ -120,7 +121,7 @@ def named_between(steps: list[Stmt], scope: Scope, module: ModuleInfo, project: 
     loops = [a for step in steps for a in step.ancestors() if a.is_loop]
     followed = {id(inner) for t in toggles(scope, module, project) for inner in t.stmt.walk()}
     stmts = {id(s): s for loop in loops for s in loop.walk() if not s.blocks and id(s) not in followed}
-    found = [[t for call in s.calls for t in order.named(call, s, module, order.leading)] for s in stmts.values()]
+    found = [list(order.unfollowed(s, module, order.leading)) for s in stmts.values()]
     return [t for each in found for t in each if any(other.flag is not True for other in each)]
 
 
@@ -130,29 +131,42 @@ class Order:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.scopes = [(s, m) for m in project.modules.values() for s in m.scope.walk()]
-        self.freezing: set[str] = set()
-        self.thawing: set[str] = set()
+        self.freezing: set[int] = set()  # ids of scopes that freeze, or that may run such a one
+        self.grasping: set[int] = set()  # ... parameters that were there before
+        self.thawing: set[int] = set()
         self.thaws = False
         for scope, module in self.scopes:
             own = [_told(t) for t in direct(scope.body, module)]
             back = any(t.flag is False and put_back(t, own, scope, module, project) for t in own)
             self.thaws = self.thaws or not back and any(t.flag is not False for t in own)
             if scope.is_function and not back:
-                self.freezing |= {called_as(scope) for t in own if t.flag is not True}
-                self.thawing |= {called_as(scope) for t in own if t.flag is not False}
-        self.freezing, self.thawing = callers(self.freezing, project), callers(self.thawing, project)
+                frozen = [t for t in own if t.flag is not True]
+                self.freezing |= {id(scope) for _ in frozen}
+                self.grasping |= {id(scope) for t in frozen if not of_new(t.place, t.stmt, scope, module)}
+                self.thawing |= {id(scope) for t in own if t.flag is not False}
+        if self.freezing or self.thawing:
+            self.graph = call_graph(project)
+            self.freezing, self.grasping, self.thawing = map(
+                self.graph.leading, (self.freezing, self.grasping, self.thawing)
+            )
         self.seen: dict[int, list[Toggle]] = {}
 
     @cached_property
-    def unnamed(self) -> set[str]:
-        """The functions that call methods by names that are not written out, and those that call these."""
+    def unnamed(self) -> set[int]:
+        """The functions that call methods by names that are not written out, and those that may run these."""
         by_name = (s for s, _ in self.scopes if any(_unnamed(c) for inner in s.body.walk() for c in inner.calls))
-        return callers({called_as(s) for s in by_name if s.is_function}, self.project) if self.freezing else set()
+        return self.graph.leading(id(s) for s in by_name if s.is_function) if self.freezing else set()
 
     @cached_property
-    def leading(self) -> set[str]:
-        """What freezes, also where a call of it is followed, and what may call it by its name."""
-        return callers(set(self.freezing), self.project, resolved=True) | self.unnamed
+    def getters(self) -> set[int]:
+        """The properties that freeze something, by the ids of their scopes."""
+        named = (self.graph.functions[name] for name in self.graph.getters) if self.freezing else ()
+        return {id(i.scope) for each in named for i in each} & self.freezing
+
+    @cached_property
+    def leading(self) -> set[int]:
+        """What freezes something that was there before, and what may call it by its name."""
+        return self.grasping | self.unnamed
 
     def frozen_before(self, make: Make, asked: set[int]) -> bool:
         """Something that the optimizer holds may be frozen when it is made."""
@@ -235,26 +249,42 @@ class Order:
             found = [t if root(t.place) in seen else replace(t, place=NOBODY_KNOWS) for t in found]
             for stmt in scope.body.walk():
                 if not stmt.blocks and id(stmt) not in known:
-                    found += [t for call in stmt.calls for t in self.named(call, stmt, module, self.freezing)]
+                    found += self.unfollowed(stmt, module, self.freezing)
             self.seen[id(scope)] = found
         return self.seen[id(scope)]
 
-    def named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo, freezing: set[str]) -> Iterator[Toggle]:
-        """What a call may do to the flags that is known by its name only: `hook(net)`, `callback.begin(trainer)`."""
-        name, places = name_called(call), {NOBODY_KNOWS}
-        if module.value(call.func).kind in ("function", "class"):
-            places = stmt.defs | stmt.uses or places  # what it makes or is given is what it may freeze
-        elif type(call.func) is not cst.Attribute and module.value(call.func).kind in ("unknown", "object"):
-            name = "__call__"  # `hook(net)`, `hooks[0](net)`, `Thaw(3)(net)`
-        elif type(call.func) is not cst.Attribute or module.value(call.func.value).kind not in HOLDING:
+    def unfollowed(self, stmt: Stmt, module: ModuleInfo, freezing: set[int]) -> Iterator[Toggle]:
+        """What calls of a statement may do that are not followed, and properties that it reads."""
+        for call in stmt.calls:
+            yield from self.named(call, stmt, module, freezing)
+        if self.getters & freezing:
+            read = self.graph.mentioned(stmt, stmt.block.scope, module)
+            if any(id(info.scope) in self.getters & freezing for info in read):
+                yield Toggle(stmt, NOBODY_KNOWS, False)
+
+    def named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo, freezing: set[int]) -> Iterator[Toggle]:
+        """What a call may do to the flags that is not followed: `hook(net)`, `callback.begin(trainer)`."""
+        if not freezing and not self.thawing:
             return
-        named = {name}
-        if name in self.unnamed:
-            named = {text for a in call.args if isinstance(text := constant(a.value), str)} or freezing
-        if named & freezing:
+        run = list(self.graph.meant(call, stmt.block.scope, module))
+        meant = {id(i.scope) for i in run}
+        if meant & self.unnamed:
+            texts = {text for a in call.args if isinstance(text := constant(a.value), str)}
+            meant = {id(i.scope) for text in texts for i in self.graph.functions.get(text, ())} if texts else freezing
+        places, known = {NOBODY_KNOWS}, module.value(call.func).kind in ("function", "class")
+        if known and not self.graph.unseen(call, module) and not any(_inner(i.scope) for i in run):
+            places = stmt.defs | stmt.uses or places  # what it makes or is given is what it may freeze
+        if not meant & self.grasping:
+            places = stmt.defs or places
+        if meant & freezing:
             yield from (Toggle(stmt, place, False) for place in places)
-        if named & self.thawing:
+        if meant & self.thawing:
             yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _inner(scope: Scope) -> bool:
+    """A function that stands in another has more than it is given."""
+    return scope.cls is None and scope.parent is not None and not scope.parent.is_module
 
 
 def _unnamed(call: cst.Call) -> bool:
