@@ -107,9 +107,9 @@ MEASURED = [
     ("np.array(F.to_pil_image(image))", (5, 5, 3), -512.759),
     ("np.array(transforms.ToPILImage()((image * 255).to(torch.uint8)))", (5, 5, 3), -512.759),
     ("np.array(F.to_pil_image(image[:1]))", (5, 5), -183.81),
-    ("transforms.Pad((1, 2, 0, 3), fill=1)(image)", (3, 10, 6), 2.18819),
-    ("transforms.Pad(1, padding_mode='reflect')(image)", (3, 7, 7), -0.676079),
-    ("transforms.RandomCrop(5)(image)", (3, 5, 5), -4.5231),
+    ("transforms.Pad((1, 2, 0, 3), fill=1)(torch.arange(24.0).reshape(3, 2, 4))", (3, 7, 5), 30.2717),
+    ("transforms.Pad(1, padding_mode='reflect')(torch.arange(24.0).reshape(3, 2, 4))", (3, 4, 6), 3.48245),
+    ("transforms.RandomCrop(2)(torch.arange(12.0).reshape(3, 2, 2))", (3, 2, 2), -11.1261),
 ]  # what is computed, its shape, and its elements times cos(0), cos(1), cos(2)... together
 
 
