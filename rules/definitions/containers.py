@@ -111,13 +111,13 @@ class ModuleDict(nn.Cell):
     def items(self):
         return [(name, getattr(self, name)) for name in self.names]
 
-    def update(self, cells):
-        for name, cell in dict(cells).items():
+    def update(self, modules):
+        for name, cell in dict(modules).items():
             self[name] = cell
 
-    def pop(self, name):
-        value = self[name]
-        del self[name]
+    def pop(self, key):
+        value = self[key]
+        del self[key]
         return value
 
     def clear(self):
@@ -175,26 +175,29 @@ class ParameterDict(ModuleDict):
         kept = value is None or isinstance(value, ms.Parameter)
         super().__setitem__(name, value if kept else ms.Parameter(value))
 
-    def update(self, cells):
-        super().update(sorted(cells.items()) if type(cells) is dict else cells)
+    def update(self, parameters):
+        super().update(sorted(parameters.items()) if type(parameters) is dict else parameters)
 
-    def get(self, name, default=None):
-        return self[name] if name in self.names else default
+    def get(self, key, default=None):
+        return self[key] if key in self.names else default
 
     def popitem(self):
         name = self.names[-1]
         return name, self.pop(name)
 
-    def setdefault(self, name, default=None):
-        if name not in self.names:
-            self[name] = default
-        return self[name]
+    def setdefault(self, key, default=None):
+        if key not in self.names:
+            self[key] = default
+        return self[key]
+
+    def __or__(self, other):
+        return ParameterDict([*self.items(), *other.items()])
 
     def copy(self):
         return ParameterDict(self.items())
 
-    def fromkeys(self, names, default=None):
-        return ParameterDict([(name, default) for name in names])
+    def fromkeys(self, keys, default=None):
+        return ParameterDict([(name, default) for name in keys])
 
 
 def set_cell(module, name, cell):

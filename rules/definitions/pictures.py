@@ -132,6 +132,22 @@ def five_crops(image, size):
     return (*parts, center_cropped(image, (height, width)))
 
 
+def ten_crops(image, size, vertical_flip=False):
+    """Five crops of an image, and five of what a mirror shows of it."""
+    return five_crops(image, size) + five_crops(upside_down(image) if vertical_flip else mirrored(image), size)
+
+
+def as_picture(image, mode=None):
+    """An image of PIL: of a tensor of channels and rows, or of an array of rows and columns."""
+    pixels = image
+    if isinstance(image, ms.Tensor):
+        pixels = (image * 255 if image.is_floating_point() else image).asnumpy()
+        pixels = pixels.astype(np.uint8) if image.is_floating_point() else pixels
+        pixels = pixels.transpose(1, 2, 0) if pixels.ndim == 3 else pixels
+    pixels = pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+    return Image.fromarray(np.ascontiguousarray(pixels), mode)
+
+
 def filter_of(interpolation):
     return Image.BILINEAR if interpolation is None else getattr(Image, interpolation.name)
 

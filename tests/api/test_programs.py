@@ -43,6 +43,17 @@ PROGRAMS = {
     "        self.register_buffer('passing', torch.zeros((2, 3)), persistent=False)\nnet = Net()\n"
     "a, b = 'passing' in net.state_dict(), 'kept' in net.state_dict()\n"
     "c = len([name for name in ('kept', 'passing', 'norm.weight') if name in net.state_dict()])": ["a", "b", "c"],
+    # arguments under the names that PyTorch gives them
+    "m = torch.nn.ModuleDict({'a': torch.nn.ReLU()})\nm.update(modules={'b': torch.nn.Tanh()})\n"
+    "p = torch.nn.ParameterDict({'a': torch.ones(2)})\np.update(parameters={'b': torch.zeros(1)})\n"
+    "q = p | torch.nn.ParameterDict().fromkeys(keys=['z'], default=torch.ones(1))\n"
+    "a, b, c = m['b'](torch.ones(2)), p.get(key='c', default=3), len(q.keys())\n"
+    "d, e = p.setdefault(key='c', default=torch.zeros(2)), p.pop(key='a')\n"
+    "f = m.pop(key='a')(torch.tensor([-1.0, 1.0]))": list("abcdef"),
+    X + "dims = torch.tensor([[0, 1], [0, 1]])\n"
+    "a, b = torch.tensordot(x, x, dims), torch.tensordot(x, x, torch.tensor(1))\n"
+    "size = ((2, 3),)\nc = torch.zeros(*size, dtype=torch.float64)\n"
+    "d = torch.nonzero(x, as_tuple=1 == 1)[0]": list("abcd"),
     X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])": ["result"],
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],

@@ -36,6 +36,8 @@ def converted(text: str) -> tuple[str, list[str]]:
          "y = ops.addr(n.astype(ms.float32), w, w)"),
         ("legacy = None\nloss = nn.MSELoss(legacy, legacy, 'sum')", "loss = nn.MSELoss(reduction='sum')"),
         ("f = F.hardtanh\ny = f(torch.ones(2), -1.0, 0.5, False)", "y = hardtanh(ops.ones(2), -1.0, 0.5)"),
+        ("size = ((2, 3),)\ny = torch.zeros(*size, dtype=torch.float64)", "y = ops.zeros(size[0], dtype=ms.float64)"),
+        ("x = torch.ones(2, 3)\ny = torch.nonzero(x, as_tuple=2 > 1)", "y = ops.unbind(ops.nonzero(x), 1)"),
         ("shape = (1, 3)\ny = torch.ones(2, 3).view(2, *shape)", "y = ops.ones((2, 3)).view(2, *shape)"),
     ],
 )  # fmt: skip

@@ -6,7 +6,9 @@ changed nowhere. Each item becomes an argument of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
 
 import libcst as cst
 
@@ -19,6 +21,10 @@ from torch2ms.api.signature import BindError, StarError, bind, literal
 
 Calls = tuple[cst.Call, cst.Call]  # a call before and after the translation of its arguments
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+_COMPARES: dict[type, Callable[[Any, Any], bool]] = {
+    cst.Equal: eq, cst.NotEqual: ne, cst.LessThan: lt, cst.LessThanEqual: le,
+    cst.GreaterThan: gt, cst.GreaterThanEqual: ge,
+}  # fmt: skip
 _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
@@ -33,7 +39,8 @@ def written_out(original: cst.Call, updated: cst.Call, rule: Rule, module: Modul
 
 def _of_one(original: cst.Call, updated: cst.Call, module: ModuleInfo, stmt: Stmt | None) -> bool:
     """What is spread is a single item: one tensor instead of several, or a size instead of its numbers."""
-    if len(original.args) != 1 or original.args[0].star != "*":
+    given = [arg for arg in original.args if arg.keyword is None]
+    if len(given) != 1 or original.args[0].star != "*":
         return False
     items = _items(original.args[0], updated.args[0], stmt, module)
     return items is not None and len(items) == 1
@@ -94,8 +101,22 @@ def constants(original: cst.Call, updated: cst.Call, module: ModuleInfo, stmt: S
         named = isinstance(arg.value, cst.Name) and constant(arg.value) is ... and not arg.star
         held = bound_once(arg.value.value, stmt, module) if named and isinstance(arg.value, cst.Name) else None
         plain = held is not None and isinstance(literal(held), (bool, int, float, str, tuple, type(None)))
+        held = held if named else _decided(arg.value)
+        plain = plain or not named and held is not None
         args.append(arg.with_changes(value=held) if plain and held is not None else arg)
     return original.with_changes(args=args), updated
+
+
+def _decided(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What a comparison of two numbers comes to: `keepdim=1 > 0`."""
+    if type(node) is not cst.Comparison or len(node.comparisons) != 1:
+        return None
+    (target,) = node.comparisons
+    values = [constant(side) for side in (node.left, target.comparator)]
+    compare = _COMPARES.get(type(target.operator))
+    if compare is None or not all(isinstance(value, (bool, int, float)) for value in values):
+        return None
+    return cst.Name(str(compare(*values)))
 
 
 def bound_once(name: str, stmt: Stmt | None, module: ModuleInfo) -> cst.BaseExpression | None:

@@ -13,6 +13,7 @@ from torch2ms.analysis.evaluation import activations, calls, containers, lambdas
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.exchange import Exchange
+from torch2ms.analysis.evaluation.modes import recording
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.usage import keyed, used
 from torch2ms.analysis.oddities import PICKED
@@ -80,10 +81,18 @@ class Evaluator:
             and (value.deps or value.items)
             and not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
             and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param")
+            and not (type(node) is cst.Call and self.records(node))
         ):
             value = value.cut()
         self.memo[id(node)] = value
         return value
+
+    def records(self, call: cst.Call) -> bool:
+        """A call of a function that turns gradients on for itself: `@torch.enable_grad()`."""
+        info = lookup.function_of(self.memo.get(id(call.func), UNKNOWN), self)
+        if info is None or not isinstance(info.scope.node, cst.FunctionDef):
+            return False
+        return any(recording(each.decorator, info.module) for each in info.scope.node.decorators)
 
     def annotation(self, node: cst.Annotation) -> None:
         """What stands in quotes is read as well."""

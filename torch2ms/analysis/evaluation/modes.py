@@ -34,6 +34,11 @@ def is_no_grad(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     return _cuts(name.rpartition(".")[2], node) and is_foreign(name)
 
 
+def recording(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`torch.enable_grad()`"""
+    return _last(node, module) == "enable_grad"
+
+
 def off(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """A context manager that turns gradients off, whatever holds around it: `set_grad_enabled(False)` too."""
     return _cuts(_last(node, module), node)

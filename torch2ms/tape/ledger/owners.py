@@ -169,7 +169,8 @@ def _listed(event: Event) -> list[str]:
     names = [dotted(e.value) for e in given.elements]
     items = value.items or ()
     single = len(items) == len(names) and all(i.kind in ("param", "tensor") and i.leaf for i in items)
-    return names if single and all(names) else []
+    weight = len(names) == 1 and value.deps == frozenset(names)  # `[layer.weight]`
+    return names if (single or weight) and all(names) else []
 
 
 def leaf_of_name(event: Event) -> bool:
