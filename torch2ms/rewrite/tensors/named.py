@@ -10,6 +10,7 @@ from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.held_types import of_held
+from torch2ms.rewrite.tensors import arrays
 from torch2ms.rewrite.translation import Translation
 
 _WRITTEN_OTHERWISE = {"module": "layer", "tensor": "tensor", "size": "shape", "device": "device"}
@@ -48,6 +49,8 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
         return _spelled(original.args[0].value, updated, work)
     if called == "isinstance" and len(original.args) == 2:
         return _of_type(original, updated, work)
+    if called == "slice" and work.module.has("numpy"):
+        return arrays.whole_bounds(original, updated, work)
     return either.asked(original, updated, work)
 
 
