@@ -73,7 +73,11 @@ def _made_for(call: cst.Call, position: int, name: str, module: ModuleInfo, proj
     if len(given) != 1 or type(given[0]) is not cst.Call:
         return False
     made = _reached(given[0], module, project)[1]
-    return made is not None and not _keeper(given[0], module, project)
+    if made is None or _keeper(given[0], module, project):
+        return False
+    tuples = (s.node.value for s in made.scope.body.walk() if type(s.node) is cst.Return)
+    parts = [[code(e.value) for e in t.elements] for t in tuples if type(t) is cst.Tuple]
+    return all(len(set(texts)) == len(texts) for texts in parts)  # `return x, x` gives one tensor twice
 
 
 def _given(name: str, stmt: Stmt) -> list[cst.BaseExpression]:
