@@ -106,6 +106,8 @@ def counted(use: Use) -> Use:
         tensor = name in _PLACES and use.kind(name) == "tensor" and use.rank(name) == 0 and not use.guessed(name)
         if tensor or use.kind(name) == "numpy" and (use.number(name) or name not in _PLACES and not use.rank(name)):
             single[name] = _whole(single[name])
+        elif name == "num_embeddings" and use.number(name):
+            single[name] = _whole(single[name])
     for name in (_DRAWN if short in ("randint", "randint_like") else _BOUNDS) & single.keys():
         if use.kind(name) == "numpy" and not use.rank(name):
             arg = single[name].updated

@@ -22,7 +22,7 @@ from torch2ms.api.rules import Rule
 from torch2ms.api.stars import spread
 from torch2ms.editing import layout
 from torch2ms.editing.fold import folded
-from torch2ms.rewrite import apis, named_settings, remembered
+from torch2ms.rewrite import apis, named_settings, rates, remembered
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
@@ -42,6 +42,7 @@ from torch2ms.rewrite.transforms.calls import assigned, misgiven, swapped
 from torch2ms.rewrite.translation import Translation
 
 ENTROPIES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
+LAST_RATE = "learning rate of a scheduler"
 
 
 class Expressions(Positions):
@@ -247,7 +248,9 @@ class Expressions(Positions):
             if _key(original) is ...:
                 return named_settings.read(original, updated, self.work) or updated
             self.work.tell("T2M502", what, "a Parameter in MindSpore: read as a number")
-            return cst.Call(cst.Attribute(updated, cst.Name("item")))
+            if what != LAST_RATE or not rates.wrapped(self.work.project):
+                return cst.Call(cst.Attribute(updated, cst.Name("item")))
+            return cst.Call(cst.Name("float"), [cst.Arg(updated)])
         if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
             return named
         if type(updated.value) is cst.Call and original.value.__class__ is cst.Attribute:
@@ -267,7 +270,7 @@ class Expressions(Positions):
         if type(call) is not cst.Call or id(call) not in self.indexed or type(call.func) is not cst.Attribute:
             return ""
         scheduler = self.work.schedules(self.module.value(call.func.value))
-        return "learning rate of a scheduler" if scheduler and call.func.attr.value == "get_last_lr" else ""
+        return LAST_RATE if scheduler and call.func.attr.value == "get_last_lr" else ""
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         if isinstance(updated.test, cst.Name) and updated is not original and updated.body.deep_equals(updated.orelse):

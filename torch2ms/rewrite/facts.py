@@ -159,6 +159,9 @@ class ModuleFacts(ProjectFacts):
     def number(self, node: cst.BaseExpression) -> bool:
         """A number of NumPy, which is no array."""
         value = self.module.value(node)
+        guessed = value.kind == "unknown" or value.kind == "tensor" and value.likely
+        if guessed and type(node) is cst.Call and dotted(node.func) == "sum":
+            return type(node.args[0].value) is cst.Name and self.module.has("numpy")  # Python's sum of an array
         return value.kind == "numpy" and value.rank == 0
 
     def types_held(self, node: cst.BaseExpression) -> list[str]:

@@ -170,19 +170,35 @@ def rewrite(
 
 
 def _named_again(body: Sequence[cst.BaseStatement], imports: Imports) -> set[str]:
-    """Names of classes that nothing mentions before them: `class Dataset(Dataset)`, which lost its base."""
-    if not any(type(stmt) is cst.ClassDef and stmt.name.value in imports.table for stmt in body):
+    """Imported names that nothing mentions before the module binds them anew: `class Dataset(Dataset)`, which lost its
+    base, `optim = optim.Adam(...)`, which is another's now."""
+    bound = [(stmt, _bound_here(stmt)) for stmt in body]
+    if not any(name in imports.table for _, name in bound):
         return set()
     met: set[str] = set()
     found: set[str] = set()
-    for stmt in body:
-        if type(stmt) is cst.ClassDef and stmt.name.value not in met:
-            made = [line for line in stmt.body.body if type(line) is not cst.FunctionDef]
-            parts = (*stmt.bases, *stmt.keywords, *stmt.decorators, *made)
-            if not any(stmt.name.value in used_names(part) for part in parts):
-                found.add(stmt.name.value)
+    for stmt, name in bound:
+        if name and name not in met and not any(name in used_names(part) for part in _asked_first(stmt)):
+            found.add(name)
         met |= used_names(stmt)
     return found
+
+
+def _bound_here(stmt: cst.BaseStatement) -> str:
+    """The name of a class, or of what one assignment binds."""
+    if type(stmt) is cst.ClassDef:
+        return stmt.name.value
+    line = stmt.body[0] if type(stmt) is cst.SimpleStatementLine and len(stmt.body) == 1 else None
+    one = type(line) is cst.Assign and len(line.targets) == 1 and type(line.targets[0].target) is cst.Name
+    return line.targets[0].target.value if one else ""  # type: ignore[union-attr]
+
+
+def _asked_first(stmt: cst.BaseStatement) -> list[cst.CSTNode]:
+    """What is evaluated before the name of the statement is bound."""
+    if type(stmt) is cst.ClassDef:
+        made = [line for line in stmt.body.body if type(line) is not cst.FunctionDef]
+        return [*stmt.bases, *stmt.keywords, *stmt.decorators, *made]
+    return [stmt.body[0].value]  # type: ignore[attr-defined]
 
 
 def _apart(stmt: cst.BaseStatement) -> cst.BaseStatement:

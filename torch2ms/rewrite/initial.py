@@ -128,7 +128,9 @@ def _sizes(made: cst.BaseExpression) -> tuple[str, str]:
         return "", ""
     given = {arg.keyword.value: arg.value for arg in made.args if arg.keyword is not None}
     first = [arg.value for arg in made.args if arg.keyword is None and not arg.star]
-    shape = given.get("size", given.get("shape", first[0] if first else None))
+    several = len(first) > 1 and code(made.func).rpartition(".")[2] in ("rand", "randn")  # `ops.randn(3, 4)`
+    whole = cst.Tuple([cst.Element(size) for size in first]) if several else first[0] if first else None
+    shape = given.get("size", given.get("shape", whole))
     known = shape is not None and "\n" not in code(shape) and given.keys() <= {"size", "shape", "dtype"}
     dtype = code(given["dtype"]) if "dtype" in given else ""
     return (code(shape), "" if dtype == "ms.float32" else dtype) if known and shape is not None else ("", "")

@@ -70,6 +70,12 @@ def _unseen(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
     func = call.func
     assert isinstance(func, cst.Attribute)
     receiver, called = module.value(func.value), module.value(func)
+    node = stmt.node
+    if func.attr.value == "backward" and type(node) is cst.Assign and node.value is call:
+        if isinstance(
+            node.targets[0].target, (cst.Tuple, cst.List)
+        ):  # `x, log_det = flow.backward(z)`: torch gives None
+            return False
     if receiver.kind == "builtin_super":
         owner = stmt.block.scope.cls
         cls = module.classes.get(owner.name) if owner is not None else None

@@ -31,7 +31,8 @@ def rates_of(
     if not whole or not work.schedules(receiver):
         return None
     work.tell("T2M502", RATES, "Parameters in MindSpore: read as numbers")
-    return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
+    number = "float(lr)" if rates.wrapped(work.project) else "lr.item()"
+    return cst.parse_expression(f"[{number} for lr in {code(updated)}]")
 
 
 def of_optimizer(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.rewrite.inplace.callers import key
 from torch2ms.wrappers.steps.unrated import asks
 
 WHAT = "learning rate of a group"
+_OWN_RATES = re.compile(r"\bdef get_last_lr\b")
 
 
 def shown(target: cst.BaseExpression, given: cst.BaseExpression, module: ModuleInfo) -> bool:
@@ -32,6 +34,11 @@ def remembered(call: cst.Call, stmt: Stmt | None) -> bool:
     if type(func) is not cst.Attribute or func.attr.value != "get_last_lr" or cls is None:
         return False
     return _schedules(cls) and dotted(func.value) not in ("self", "super")
+
+
+def wrapped(project: Project) -> bool:
+    """A class of the project has this method, too, of which its callers get numbers by then."""
+    return project.says(_OWN_RATES)
 
 
 def overtaken(call: cst.Call, stmt: Stmt | None, module: ModuleInfo) -> bool:

@@ -42,6 +42,7 @@ from torch2ms.tape.ledger.events import many_times, perhaps
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.idle import drop_early
 from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.ledger.wrapped import refuse_wrapped
 from torch2ms.tape.model import Event, Handed, Owner, Taken
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import give_up, refuse
@@ -122,6 +123,7 @@ class ScopePlanner:
 
     def refuse_problems(self) -> None:
         """What an event says of itself, before the others are told that it stays."""
+        refuse_wrapped(self.records.events, self.scope, self.project)
         for event in self.records.events:
             if not event.problem and event.kind in ("handed", "taken") and _now_and_then(event):
                 event.problem = "an expression runs it only under a condition, or more than once"

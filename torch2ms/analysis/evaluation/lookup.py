@@ -21,7 +21,7 @@ PURE_BUILTINS = {"len": "int", "range": "list", "int": "int", "bool": "bool", "s
                  "round": "float", "format": "str", "issubclass": "bool", "callable": "bool"}  # fmt: skip
 BUILTINS = {"sum", "max", "min", "abs", "zip", "enumerate", "list", "tuple", "dict", "set", "sorted", "map", "filter",
             "float", "getattr", "setattr", "iter", "next", "any", "all", "super", "reversed", "pow", "vars",
-            "input"}.union(PURE_BUILTINS)  # fmt: skip
+            "input", "slice"}.union(PURE_BUILTINS)  # fmt: skip
 DTYPES = {"float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int", "uint8",
           "int8", "int16", "bfloat16", "short", "complex64", "complex128", "cfloat", "cdouble", "uint16", "uint32",
           "uint64"}  # fmt: skip

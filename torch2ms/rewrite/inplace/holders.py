@@ -50,6 +50,36 @@ def given_by_keepers(name: str, stmt: Stmt, module: ModuleInfo, project: Project
     return any(_keeper(given, module, project) for other in before for given in _given(name, other))
 
 
+def handed_over(name: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """For the name every call gives the function what another has just made, and nobody keeps: `train(*draw())`."""
+    called: list[tuple[cst.Call, ModuleInfo]] = []
+    mentions: set[int] = set()
+    for other in project.modules.values():
+        for stmt in (stmt for s in other.scope.walk() for stmt in s.body.walk()):
+            if type(stmt.node) in (cst.FunctionDef, cst.Import, cst.ImportFrom):
+                continue
+            mentions |= {id(n) for n in stmt.nodes if type(n) is cst.Name and n.value == scope.name}
+            called += [(c, other) for c in stmt.calls if dotted(c.func).rpartition(".")[2] == scope.name]
+    if scope.cls is not None or not called or len(mentions) != len(called):
+        return False
+    return all(_made_for(call, scope.params.index(name), name, other, project) for call, other in called)
+
+
+def _made_for(call: cst.Call, position: int, name: str, module: ModuleInfo, project: Project) -> bool:
+    """What a call gives for a name is made by a function of the project, or of torch, that gives it to nobody else."""
+    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == name]
+    given = given or [a.value for a in call.args[: position + 1] if a.star == "*"]
+    given = given or [a.value for a in call.args[position : position + 1] if a.keyword is None]
+    if len(given) != 1 or type(given[0]) is not cst.Call:
+        return False
+    made = _reached(given[0], module, project)[1]
+    if made is None or _keeper(given[0], module, project):
+        return False
+    tuples = (s.node.value for s in made.scope.body.walk() if type(s.node) is cst.Return)
+    parts = [[code(e.value) for e in t.elements] for t in tuples if type(t) is cst.Tuple]
+    return all(len(set(texts)) == len(texts) for texts in parts)  # `return x, x` gives one tensor twice
+
+
 def _given(name: str, stmt: Stmt) -> list[cst.BaseExpression]:
     """The expressions out of which a statement takes what it binds to the name."""
     node = stmt.node

@@ -17,7 +17,6 @@ from torch2ms.rewrite.writer import Writer
 
 WHY = "MindSpore writes under no empty list of places: asked first"
 CHAINED = frozenset({"squeeze", "view", "reshape", "flatten", "to", "long", "cpu", "cuda", "t", "detach"})
-MASKS = (cst.Comparison, cst.UnaryOperation)
 
 
 def places(target: cst.Subscript, stmt: Stmt, module: ModuleInfo) -> cst.BaseExpression | None:
@@ -62,7 +61,7 @@ def _picked(node: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
         return len(node.value.args) < 3
     index = node.slice[0].slice.value
     known = module.value(index)
-    return isinstance(index, MASKS) or known.kind == "tensor" and known.dtype == "bool" or _mask(index, stmt)
+    return known.kind == "tensor" and known.dtype == "bool" or _mask(index, stmt)
 
 
 def _of_each(call: cst.Call, module: ModuleInfo) -> bool:
@@ -72,11 +71,12 @@ def _of_each(call: cst.Call, module: ModuleInfo) -> bool:
 
 
 def _mask(node: cst.BaseExpression, stmt: Stmt) -> bool:
-    """Comparisons joined by `&` and `|`, or a name for them."""
+    """Comparisons joined by `&` and `|`, what `~` turns around, or a name for them; `-1` is a number."""
     if type(node) is cst.BinaryOperation and isinstance(node.operator, (cst.BitAnd, cst.BitOr)):
         return _mask(node.left, stmt) or _mask(node.right, stmt)
     if type(node) is cst.Name:
         made = [s.node for s in stmt.block.scope.body.walk() if node.value in s.defs and s.number < stmt.number]
         value = made[-1].value if made and isinstance(made[-1], cst.Assign) else None
         return value is not None and type(value) is not cst.Name and _mask(value, stmt)
-    return isinstance(node, MASKS)
+    inverted = type(node) is cst.UnaryOperation and isinstance(node.operator, cst.BitInvert)
+    return inverted or type(node) is cst.Comparison

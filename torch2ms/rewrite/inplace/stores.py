@@ -21,7 +21,7 @@ from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.callers import give_weights, out_of_weights
-from torch2ms.rewrite.inplace.holders import given_by_keepers, shown_by_property
+from torch2ms.rewrite.inplace.holders import given_by_keepers, handed_over, shown_by_property
 from torch2ms.rewrite.inplace.widening import widens
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.held import is_parameter
@@ -106,6 +106,13 @@ class InPlace:
             return self.writer.translated(f"{place}[{WHOLE}] = {code(result)}")
         if not alone and set(methods) <= TURNING and isinstance(target, cst.Name):
             alone = not self.held_twice(stmt, target.value)  # a view of the memory that everybody goes on to show
+        if (
+            not alone
+            and isinstance(target, cst.Name)
+            and set(methods) <= TURNING
+            and target.value in self.writer.scope.params
+        ):
+            alone = handed_over(target.value, self.writer.scope, self.module, self.writer.project)
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip

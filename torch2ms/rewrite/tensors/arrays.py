@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.arrays import made_plain
 from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.operands import parenthesised
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.rewrite.tensors import taken_over
 from torch2ms.rewrite.translation import Translation
@@ -92,6 +92,20 @@ def numbers_handed_on(original: cst.Tuple, updated: cst.Tuple, work: Translation
             )
             made[place] = made[place].with_changes(value=cst.parse_expression(f"int({code(made[place].value)})"))
     return updated.with_changes(elements=made) if made != list(updated.elements) else updated
+
+
+def whole_bounds(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Call:
+    """`rows = slice(max(0, shift), shift + height)` of numbers of NumPy's: MindSpore's tensors take Python's alone."""
+    args = [
+        new.with_changes(value=cst.parse_expression(f"int({code(new.value)})"))
+        if any(work.module.value(n).kind == "numpy" for n in descend(old.value) if isinstance(n, cst.BaseExpression))
+        else new
+        for old, new in zip(original.args, updated.args, strict=True)
+    ]  # fmt: skip
+    if all(new is arg for new, arg in zip(updated.args, args, strict=True)):
+        return updated
+    work.tell("T2M613", "slice of numbers of NumPy", "integers: MindSpore takes no others as bounds")
+    return updated.with_changes(args=args)
 
 
 def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:

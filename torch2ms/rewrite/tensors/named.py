@@ -10,6 +10,7 @@ from torch2ms.api.stars import bound_once
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.held_types import of_held
+from torch2ms.rewrite.tensors import arrays
 from torch2ms.rewrite.translation import Translation
 
 _WRITTEN_OTHERWISE = {"module": "layer", "tensor": "tensor", "size": "shape", "device": "device"}
@@ -48,6 +49,8 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
         return _spelled(original.args[0].value, updated, work)
     if called == "isinstance" and len(original.args) == 2:
         return _of_type(original, updated, work)
+    if called == "slice" and work.module.has("numpy"):
+        return arrays.whole_bounds(original, updated, work)
     return either.asked(original, updated, work)
 
 
@@ -139,6 +142,15 @@ def _spelled(asked_for: cst.BaseExpression, updated: cst.Call, work: Translation
     return cst.parse_expression(f'f"torch.{{{text}}}".lower()')
 
 
+def _also_optimizer(asked: str, original: cst.Call, work: Translation) -> bool:
+    """What nobody sees is asked elsewhere in the function whether it is an optimizer."""
+    if work.module.value(original.args[0].value).kind != "unknown":
+        return False
+    calls = (c for s in work.scope.body.walk() for c in s.calls if dotted(c.func) == "isinstance")
+    others = (c.args[1].value for c in calls if len(c.args) == 2 and code(c.args[0].value) == asked)
+    return any(work.module.value(kind).name.endswith("optim.Optimizer") for kind in others)
+
+
 def _of_type(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """Types that stand for the element type of a tensor, perhaps beside others in a tuple."""
     asked_for, made, tensor = original.args[1].value, updated.args[1].value, code(updated.args[0].value)
@@ -147,6 +159,11 @@ def _of_type(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
         pairs = [(old.value, new.value) for old, new in zip(asked_for.elements, made.elements, strict=True)]
     named = [work.module.value(old) for old, _ in pairs]
     typed = [value.kind == "api" and TYPE.fullmatch(value.name) is not None for value in named]
+    if len(named) == 1 and named[0].name == "torch.nn.Module" and _also_optimizer(tensor, original, work):
+        work.notes.needs.add("optim")
+        work.tell("T2M601", "isinstance", "MindSpore's optimizers are cells, too")
+        made_too = f"isinstance({tensor}, {work.alias('optim')}.Optimizer)"
+        return cst.parse_expression(f"({code(updated)} and not {made_too})")
     if not any(typed):
         return of_held(original, updated, work)
     if not isinstance(updated.args[0].value, _SIMPLE):

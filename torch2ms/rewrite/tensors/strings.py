@@ -226,7 +226,16 @@ def formats_badly(node: cst.BaseExpression, work: Translation, spec: str) -> boo
         calls = (c for s in work.stmt.block.scope.body.walk() for c in s.calls)
         if any(dotted(c.func) in (f"{node.value}.item", f"{node.value}.detach") for c in calls):
             return True  # the program asks for its number itself
+    if value.kind == "unknown" and isinstance(node, cst.Attribute) and NUMERIC.search(spec):
+        return node.attr.value in _properties(work.project)  # `{meter.value:.3f}` of objects that are not seen
     return value.kind == "tensor" or value.name == EITHER
+
+
+@once
+def _properties(project: Project) -> frozenset[str]:
+    """The names of properties that give tensors."""
+    functions = (info for module in project.modules.values() for info in module.functions.values() if info.getter)
+    return frozenset(f.name for f in functions if f.returns is not None and f.returns.kind == "tensor")
 
 
 @once

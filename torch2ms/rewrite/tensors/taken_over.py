@@ -7,7 +7,9 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.program.project import FunctionInfo, Project
+from torch2ms.analysis.program.sites import Site, calls_of
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, descend
@@ -25,6 +27,9 @@ BINDING = (cst.NamedExpr, cst.Await, cst.Yield)  # what happens in a certain ord
 def beside(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """`np.sqrt(2) * x`, and `weights[k] * losses[k]` of weights that nobody saw made."""
     left, right = work.module.value(original.left), work.module.value(original.right)
+    if left.kind in ("unknown", "int", "float") and right.kind in ("tensor", "param"):
+        if _given_numbers(original.left, work):
+            return _turned(original, updated, work, given=True)
     if left.kind == "unknown" or left.kind == "tensor" and left.likely:
         return _turned(original, updated, work) if _perhaps(original, left, right, work) else updated
     if left.kind != "numpy":
@@ -68,14 +73,36 @@ def _of_weights(value: Value) -> bool:
     return any(d[0] != "@" for d in value.deps)
 
 
-def _turned(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
+def _given_numbers(node: cst.BaseExpression, work: Translation) -> bool:
+    """Some call of the function gives it a number of NumPy's for the name: `scaled(layer, scale=np.sqrt(2))`."""
+    scope = work.scope
+    name = node.value if type(node) is cst.Name else ""
+    if name not in scope.params or not _in_use(work.project):
+        return False
+    _, sites = _sites(work.project).get(id(scope), (None, ()))
+    position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")
+    given = [(argument(site.call, position, name), site.module) for site in sites]
+    values = [module.value(value) for value, module in given if value is not None]
+    return any(value.kind == "numpy" and not value.rank for value in values)
+
+
+@once
+def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    return calls_of(project, project.modules.values())
+
+
+def _turned(
+    original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation, given: bool = False
+) -> cst.BaseExpression:
     """The tensor first: what stands to its right is a number to it, NumPy's or not; else a function of MindSpore's."""
     function = FUNCTIONS.get(type(original.operator), "")
     if not function or not _in_use(work.project):
         return updated
     numpy = work.module.value(original.left).kind == "numpy"
     commutes = isinstance(original.operator, TURNING) and (numpy or _in_any_order(original, work))
-    if not commutes and not _of_weights(work.module.value(original.right)):  # perhaps two arrays
+    right = work.module.value(original.right)
+    seen = given or numpy and right.kind == "tensor" and not right.likely
+    if not commutes and not seen and not _of_weights(right):  # perhaps two arrays
         return updated
     form = "the tensor goes first" if commutes else f"ops.{function} does not ask it"
     why = f"it may be NumPy's, which would make an array of a tensor to its right: {form}"
