@@ -229,3 +229,9 @@ for x in torch.ones(3, 6, 4):
     findings = convert_source(program).findings
     assert all(f.tier is not Tier.REFUSED for f in findings)
     assert any(LEFT_ALONE in f.why for f in findings) is left
+
+
+def test_a_tensor_that_is_made_to_be_filled_keeps_its_whole_shape() -> None:
+    source = "import torch\nfrom torch import nn\nn = 3\nq = nn.init.orthogonal_(torch.randn(n, 2 * n))\n"
+    text = convert_source(source).text
+    assert "q = initializer(Orthogonal(), (n, 2 * n)).init_data()" in text

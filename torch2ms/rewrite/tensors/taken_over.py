@@ -27,8 +27,8 @@ BINDING = (cst.NamedExpr, cst.Await, cst.Yield)  # what happens in a certain ord
 def beside(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """`np.sqrt(2) * x`, and `weights[k] * losses[k]` of weights that nobody saw made."""
     left, right = work.module.value(original.left), work.module.value(original.right)
-    if left.kind in ("unknown", "int", "float") and right.kind in ("tensor", "param"):
-        if _given_numbers(original.left, work):
+    if type(original.left) is cst.Name and left.kind in ("unknown", "int", "float"):
+        if right.kind in ("tensor", "param") and _given_numbers(original.left.value, work):
             return _turned(original, updated, work, given=True)
     if left.kind == "unknown" or left.kind == "tensor" and left.likely:
         return _turned(original, updated, work) if _perhaps(original, left, right, work) else updated
@@ -73,10 +73,9 @@ def _of_weights(value: Value) -> bool:
     return any(d[0] != "@" for d in value.deps)
 
 
-def _given_numbers(node: cst.BaseExpression, work: Translation) -> bool:
+def _given_numbers(name: str, work: Translation) -> bool:
     """Some call of the function gives it a number of NumPy's for the name: `scaled(layer, scale=np.sqrt(2))`."""
     scope = work.scope
-    name = node.value if type(node) is cst.Name else ""
     if name not in scope.params or not _in_use(work.project):
         return False
     _, sites = _sites(work.project).get(id(scope), (None, ()))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,10 +18,13 @@ from torch2ms.tape.model import Event
 
 AROUND = "`{}` may be an object of `{}`, whose step is another one"
 DEPTH = 3  # functions that call functions
+_OWN_STEP = re.compile(r"\bdef step\b")
 
 
 def refuse_wrapped(events: list[Event], scope: Scope, project: Project) -> None:
     """Mark the steps of a name, or of an attribute, that a function gave which makes such objects."""
+    if not project.says(_OWN_STEP):
+        return
     likely = {e.place for e in events if e.kind == "step" and e.value.kind == "optimizer" and e.value.likely}
     kept = scope.cls is not None and any(place.startswith("self.") for place in likely)
     scopes = [scope, *(scope.cls.walk() if kept and scope.cls is not None else ())] if likely else []
