@@ -8,6 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.usage import NONE, TOLD, a_dict, used
+from torch2ms.analysis.known import paths
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
@@ -148,6 +149,8 @@ def _declared(info: FunctionInfo, annotation: cst.Annotation, name: str, project
     full = qualified(annotation.annotation, info.module.imports)
     if kind := guess.ANNOTATIONS.get(full, ""):
         return Value(kind, place=name, deps=own)
+    if full in paths.NAMES:
+        return paths.PATH
     if full in FAMILIES:
         return Value("object", name=full, place=name)
     found = project.find(dotted(annotation.annotation), info.module)

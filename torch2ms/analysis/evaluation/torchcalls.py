@@ -8,7 +8,7 @@ from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.builtins import builtin
 from torch2ms.analysis.evaluation.containers import element, housed
 from torch2ms.analysis.evaluation.records import named_tuple
-from torch2ms.analysis.known import starts, torchapi
+from torch2ms.analysis.known import paths, starts, torchapi
 from torch2ms.analysis.known.attribute_dicts import LIBRARIES as ATTRIBUTE_DICTS
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.syntax.names import is_foreign
@@ -240,6 +240,8 @@ def _host(name: str, given: Given) -> Value:
         return given.first
     if root == "math":
         return Value("float")
+    if root == "pathlib":
+        return paths.PATH
     if name == "collections.namedtuple":
         return named_tuple(given.node) or UNKNOWN
     if name == "collections.defaultdict" and given.first.kind == "function" and given.first.each is not None:
