@@ -124,7 +124,7 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
         value = replace(value, name=ROW, items=None)  # as `append` would have filled it
     if dotted(node.target):
         bind(node.target, value, ev)
-    elif type(node.target) is cst.Subscript:
+    elif type(node.target) is cst.Subscript and value is not old:  # what changes in place stands there as before
         stored(node.target, value, ev)
 
 

@@ -159,7 +159,8 @@ def _taken(stmt: Stmt, place: str) -> bool:
         return any(place in shows(part) for part in _parts(node.value))
     if not isinstance(node, cst.Assign) or all(dotted(t.target) != place for t in node.targets):
         return False
-    return bool(shows(node.value) - {place}) or len(node.targets) > 1 and constant(node.value) is ...
+    unnamed = any(isinstance(n, cst.Attribute) and not dotted(n) for n in shown_by(node.value))  # `net[2].bias.data`
+    return bool(shows(node.value) - {place}) or unnamed or len(node.targets) > 1 and constant(node.value) is ...
 
 
 def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
