@@ -11,13 +11,14 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from torch2ms.findings import Finding, Result, Tier
 
 CHANGED, BY_HAND = "T2M950", "T2M951"
+BESIDE = {"tensorboardX": "2.6"}  # what definitions import of other packages, and the version that they are tried with
 REQUIREMENT = re.compile(
     r"""(?P<name>torch|torchvision)\s*(?P<extras>\[[^\]]*\])?\s*
     (?P<version>(?:\(?\s*(?:[<>=!~]=?=?\s*[^\s;,#()]+\s*,?\s*)+\)?)|(?:@\s*[^\s;]+))?\s*
@@ -33,10 +34,17 @@ class Wish:
 
     remove: frozenset[str]  # a part of {"torch", "torchvision"}
     target: str  # MindSpore version
+    others: tuple[str, ...] = ()  # packages that definitions in the translations import
 
     @property
-    def requirement(self) -> str:
-        return f"mindspore>={self.target}"
+    def floors(self) -> dict[str, str]:
+        """The packages that come in, and their versions at least."""
+        return {"mindspore": self.target} | {name: BESIDE[name] for name in self.others}
+
+
+def beside(text: str) -> set[str]:
+    """Packages that a definition in a translation imports."""
+    return {name for name in BESIDE if re.search(rf"^\s+import {name}\b", text, re.MULTILINE)}
 
 
 def still_imported(text: str) -> set[str]:
@@ -59,6 +67,7 @@ def is_dependency_file(name: str) -> bool:
 def edit(name: str, text: str, wish: Wish) -> Result:
     """The dependency file with torch replaced; what cannot be edited safely is told and left."""
     path = PurePath(name)
+    wish = replace(wish, others=tuple(other for other in wish.others if other.lower() not in text.lower()))
     if not re.search(r"(?i)torch", text) or re.search(r"(?im)^[\s\"'-]*mindspore\b", text):
         return Result(name, text, text)
     if path.name == "pyproject.toml":
@@ -125,10 +134,11 @@ def _replacement(match: re.Match[str], wish: Wish, entered: set[str]) -> list[st
     """The requirements that stand in the place of one; what `entered` holds is there already."""
     name = match["name"].lower()
     new = [] if name in wish.remove else [match[0].rstrip()]
-    enter = wish.requirement + (match["marker"] or "").rstrip()
-    if name == "torch" and enter not in entered:
-        entered.add(enter)
-        new.append(enter)
+    for package, floor in wish.floors.items() if name == "torch" else ():
+        enter = f"{package}>={floor}" + (match["marker"] or "").rstrip()
+        if enter not in entered:
+            entered.add(enter)
+            new.append(enter)
     return new
 
 
@@ -241,12 +251,11 @@ def _poetry(text: str, wish: Wish) -> tuple[str, list[Finding]]:
             out.append(line)
             continue
         name = found["name"].lower()
-        floor = f">={wish.target}"
         new = [] if name in wish.remove else [body]
-        if name == "torch":
-            value = f'"{floor}"' if found["plain"] else f'{{{found["before"]}"{floor}"{found["after"]}}}'
-            new.append(f"mindspore{found['equals']}{value}{found['tail']}")
-        elif not new and "#" in found["tail"]:
+        for package, floor in wish.floors.items() if name == "torch" else ():
+            value = f'">={floor}"' if found["plain"] else f'{{{found["before"]}">={floor}"{found["after"]}}}'
+            new.append(f"{package}{found['equals']}{value}{found['tail']}")
+        if name != "torch" and not new and "#" in found["tail"]:
             new.append(found["tail"].strip())
         findings.append(
             Finding(CHANGED, Tier.EXACT, body.strip(), _what([entry for entry in new if entry]), line=number)

@@ -166,7 +166,7 @@ def _with_dependencies(outcomes: list[Outcome], config: Config) -> list[Outcome]
     listed = [outcome for outcome in outcomes if outcome.item.kind == "dependencies"]
     if not listed or not any(outcome.changed for outcome in outcomes):
         return outcomes
-    from torch2ms.dependencies import Wish, still_imported
+    from torch2ms.dependencies import Wish, beside, still_imported
 
     used: set[str] = set()
     for outcome in outcomes:
@@ -174,7 +174,8 @@ def _with_dependencies(outcomes: list[Outcome], config: Config) -> list[Outcome]
         used |= {"torch", "torchvision"} if unknown else still_imported(_final(outcome))
         if outcome.item.path.name == "setup.py":
             used |= still_imported(outcome.item.path.read_text(encoding="utf-8", errors="replace"))
-    wish = Wish(frozenset({"torch", "torchvision"} - used), config.target)
+    others = set[str]().union(*(beside(_final(outcome)) for outcome in outcomes if outcome.changed))
+    wish = Wish(frozenset({"torch", "torchvision"} - used), config.target, tuple(sorted(others)))
     edited = {outcome.item.key: _edit_dependencies(outcome.item, wish) for outcome in listed}
     return [edited.get(outcome.item.key, outcome) for outcome in outcomes]
 

@@ -10,7 +10,8 @@ from subprocess import CompletedProcess
 import pytest
 import tomllib
 
-from torch2ms.dependencies import Wish, edit, is_dependency_file, still_imported
+from torch2ms import convert_source
+from torch2ms.dependencies import Wish, beside, edit, is_dependency_file, still_imported
 
 Run = Callable[..., CompletedProcess[bytes]]
 GONE = Wish(frozenset({"torch", "torchvision"}), "2.10")
@@ -254,3 +255,15 @@ def test_files_follow_the_code_of_the_project(run: Run, tmp_path: Path) -> None:
     assert run("convert", "--in-place", "src").returncode == 0
     assert run("convert", "--in-place", "src").returncode == 0
     assert (tmp_path / "src/requirements.txt").read_text() == "torch>=2\nmindspore>=2.10\n"
+
+
+def test_what_definitions_import_enters_as_well() -> None:
+    text = convert_source("from torch.utils.tensorboard import SummaryWriter\nw = SummaryWriter()\n").text
+    assert beside(text) == {"tensorboardX"} and not beside("import tensorboardX\n")
+    wish = Wish(GONE.remove, "2.10", ("tensorboardX",))
+    assert edit("requirements.txt", "torch>=2\ntensorboard\n", wish).text == (
+        "mindspore>=2.10\ntensorboardX>=2.6\ntensorboard\n"
+    )
+    assert edit("requirements.txt", "torch\ntensorboardX==2.5\n", wish).text == "mindspore>=2.10\ntensorboardX==2.5\n"
+    made = edit("pyproject.toml", poetry('torch = "^2"', "tool.poetry.dependencies"), wish).text
+    assert 'mindspore = ">=2.10"\ntensorboardX = ">=2.6"\n' in made

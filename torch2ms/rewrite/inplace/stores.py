@@ -35,8 +35,9 @@ RESHAPING = {*TURNING, "resize_", "resize_as_", "set_", "as_strided_"}
 
 COPIED = "it shows a part of another tensor, which MindSpore copies"
 
+# what needs not what was there
 UNSAVED = {"add_", "sub_", "neg_", "zero_", "fill_", "copy_", "relu_", "exp_", "sigmoid_", "tanh_", "sqrt_", "t_",
-           "masked_fill_", "detach_", "unsqueeze_", "squeeze_", "transpose_"}  # fmt: skip # they need not what was there
+           "masked_fill_", "detach_", "unsqueeze_", "squeeze_", "transpose_"}  # fmt: skip
 
 
 class InPlace:
