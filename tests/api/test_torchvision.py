@@ -274,3 +274,28 @@ net = Net()
     assert "net.set_train()" in convert_source(held).text
     derived = convert_source(text.format(name="MLP", base="MLP", given="4, [3, 2]", line="pass"))
     assert "T2M608" in [f.code for f in derived.findings if f.tier is Tier.REFUSED]
+
+
+def test_an_image_is_normalised_where_it_stands() -> None:
+    """A name takes the result; what a caller gave, or another name shows, is written into; a value is refused."""
+    text = """import torch
+from torchvision.transforms.functional import normalize
+
+def prepared(image):
+    normalize(image, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), inplace=True)
+
+def image():
+    return torch.arange(75.0).reshape(3, 5, 5) / 75
+
+wanted = normalize(image(), (0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
+first = image()
+normalize(first, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), inplace=True)
+second = image()
+other = second
+prepared(second)
+"""
+    scope: dict[str, Any] = {}
+    exec(convert_source(text).text, scope)
+    for name in ("first", "second", "other"):
+        assert np.allclose(scope[name].asnumpy(), scope["wanted"].asnumpy())
+    assert "T2M605" in convert_source(text + "x = normalize(first, (0.5,), (0.2,), inplace=True)\n").text

@@ -42,6 +42,7 @@ STATES = re.compile(r"state_dict\b")
 ATTRIBUTE = "it is bound anew, as an attribute takes it: with its graph, in any shape"
 UNLISTED = "; assumed: nobody looks for it in a state or among the buffers"
 SEEDING = {"torch.manual_seed", "torch.random.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"}
+NORMALIZE = "torchvision.transforms.functional.normalize"
 RESTORED = "it is bound anew with a graph: a Parameter does not keep that, states that are loaded have no attributes"
 KEEP_APART = "register it with persistent=False if no state needs it"
 LOADED = re.compile(r"\bload_state_dict\(")
@@ -176,6 +177,8 @@ class Statements:
         functional = target.name.startswith("torch.nn.functional.") or target.name in NAMED
         if target.kind == "api" and functional and changes(target.name, call):
             return self.in_place.changed(stmt, call)
+        if target.name == NORMALIZE and changes(target.name, call):
+            return self.in_place.changed(stmt, _unflagged(call))
         if target.kind == "api" and target.name.startswith("torch.nn.init."):
             return self.in_place.drawn(stmt, call)
         if type(func) is not cst.Attribute:
@@ -284,6 +287,12 @@ def _perhaps_none(name: str, stmt: Stmt) -> bool:
             return True
     bound = (s.node for s in scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign))
     return any(constant(node.value) is None for node in bound)
+
+
+def _unflagged(call: cst.Call) -> cst.Call:
+    """`normalize(x, mean, std, inplace=True)` without the last of it."""
+    kept = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != "inplace"][:3]
+    return call.with_changes(args=[*kept[:-1], kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
 
 
 def _idle(node: cst.Assign) -> bool:
