@@ -35,7 +35,8 @@ def refuse_late_thaws(scope: Scope, module: ModuleInfo, project: Project, plan: 
     """Mark the optimizers of a scope that miss what is thawed later."""
     for make, line in late_thaws(project) if project.freezes and not (module.uses_mindspore or module.skips) else ():
         if make.scope is scope:
-            what = f"`{make.place}` made while parameters are frozen that line {line} may thaw"
+            made = f"`{make.place}`" if make.place else "optimizer"
+            what = f"{made} made while parameters are frozen that line {line} may thaw"
             why = "MindSpore's optimizer holds what is trainable when it is made, and would never move the others"
             todo = "make a new optimizer when they are thawed, or give them to it with add_param_group"
             plan.refuse(make.stmt, Finding("T2M308", Tier.REFUSED, what, why, todo, make.stmt.lineno))
