@@ -26,7 +26,7 @@ from torch2ms.analysis.evaluation.methods import (
 )
 from torch2ms.analysis.evaluation.only_tensors import ASKED, only_of_tensors
 from torch2ms.analysis.known import torchapi
-from torch2ms.analysis.known.paths import ALONG, PATH
+from torch2ms.analysis.known.paths import ALONG, PATH, is_path
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
@@ -50,7 +50,7 @@ def of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value | 
     kind, deps = receiver.kind, given.deps
     if kind == "object" and receiver.name in FAMILIES:
         return Value("unknown", deps=deps)
-    if receiver == PATH:
+    if is_path(receiver):
         return PATH if name in ALONG else UNKNOWN
     if kind == "object" and receiver.name == "torch.Generator" and name == "manual_seed":
         return receiver

@@ -16,7 +16,7 @@ from torch2ms.analysis.evaluation.exchange import Exchange
 from torch2ms.analysis.evaluation.modes import recording
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.usage import keyed, used
-from torch2ms.analysis.known.paths import PATH
+from torch2ms.analysis.known.paths import PATH, divided
 from torch2ms.analysis.oddities import PICKED
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block
@@ -51,6 +51,7 @@ from torch2ms.analysis.values import (
 HANDED = ("tensor", "int", "float", "str", "bool")  # what generators of samples hand out
 
 ARRAYS = re.compile(r"\bimport numpy\b|\bfrom numpy\b")
+PATHS = ("object", "str")  # kinds of what divides paths
 WHOLE = (cst.FloorDivide, cst.Modulo)
 
 
@@ -328,7 +329,7 @@ class Evaluator:
     def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
         deps = left.deps | right.deps
         kinds = {left.kind, right.kind}
-        if type(operator) is cst.Divide and (left == PATH or right == PATH or "str" in kinds):
+        if type(operator) is cst.Divide and not kinds.isdisjoint(PATHS) and divided(left, right):
             return PATH
         if type(operator) in WHOLE and deps and kinds & {"unknown", "tensor"}:
             if all(v.likely or v.kind in ("unknown", "int") for v in (left, right)):

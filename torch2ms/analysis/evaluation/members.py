@@ -14,7 +14,7 @@ from torch2ms.analysis.evaluation.containers import housed, named_layer
 from torch2ms.analysis.evaluation.keeping import seen
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import starts, torchapi
-from torch2ms.analysis.known.paths import ALONG, PATH
+from torch2ms.analysis.known.paths import ALONG, PATH, is_path
 from torch2ms.analysis.program.lazy import made_when_asked
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
@@ -44,7 +44,7 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
         return held
     if base.kind == "api":
         return lookup.api(f"{base.name}.{attr}")
-    if base == PATH:
+    if is_path(base):
         return PATH if attr in ALONG else UNKNOWN
     if base.kind == "modulefile":
         any_of_them = [lookup.member(one.name, attr, ev) for one in choices(base)]

@@ -36,6 +36,7 @@ from torch2ms.tape.uses.late_thaws import late_thaws, named_between, switches
 from torch2ms.tape.uses.phases import phases
 from torch2ms.tape.uses.toggles import Toggle, toggles
 
+GROUPED = ("optimizer", "module", "list", "tuple", "dict")  # what helpers are given to clear
 FLAG = "left_out"  # of a parameter
 MADE = "torch.optim."
 # measured by `python -m benchmarks phases`; NAdam and ASGD keep more than a moment of each parameter
@@ -109,8 +110,9 @@ def _records(scope: Scope, module: ModuleInfo, lifting: Lifting) -> Records:
 
 def _seen(modules: list[ModuleInfo]) -> bool:
     """All optimizers are of kinds that can skip, and clearing takes gradients away."""
-    for call, _ in _calls(modules):
-        if name_called(call) == "zero_grad" and any(constant(a.value) is not True for a in call.args):
+    for call, module in _calls(modules):
+        flags = (a.value for a in call.args if module.value(a.value).kind not in GROUPED)  # `zero_grad(optimizer)`
+        if name_called(call) == "zero_grad" and any(constant(flag) is not True for flag in flags):
             return False  # zeros are left, or may be: they move what has moments
     return all(name in FIT for name in _optimizers(modules))
 
