@@ -10,6 +10,7 @@ from torch2ms.analysis.chains import base, is_change
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.assigned import assigned
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN
@@ -70,7 +71,7 @@ def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
     since = begun(name, but) if once and but is not None else 0
     if name in scope.params and not since or name not in {*scope.locals, *scope.params}:
         return False
-    if any(name in stmt.defs and not _makes(stmt, name) for stmt in scope.body.walk() if stmt.number >= since):
+    if any(name in stmt.defs and not makes(stmt, name) for stmt in scope.body.walk() if stmt.number >= since):
         return False
     return not shared(name, scope, but, but if once else None, since)
 
@@ -105,15 +106,17 @@ def shared(name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None 
     return any(root(u) == name for child in scope.children for u in free_uses(child))
 
 
-def _makes(stmt: Stmt, name: str) -> bool:
+def makes(stmt: Stmt, name: str) -> bool:
+    """What the statement binds to the name is new, or is what the name stood for."""
     node = stmt.node
     if isinstance(node, cst.AugAssign):
         return True
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
+    given = next((value for target, value in assigned(node) if dotted(target) == name), None)
+    if given is None:
         return False
-    if isinstance(node.value, cst.Tuple):
-        return all(isinstance(e.value, cst.Call) for e in node.value.elements)
-    return changes_itself(node, name) or all(_new(value, stmt) for value in _either(node.value))
+    if isinstance(given, cst.Tuple):
+        return all(isinstance(e.value, cst.Call) for e in given.elements)
+    return changes_itself(node, name) or all(_new(value, stmt) for value in _either(given))
 
 
 def changes_itself(node: cst.CSTNode, name: str) -> bool:
@@ -234,17 +237,24 @@ _THEMSELVES = {"contiguous", "to", "type", "cuda", "cpu", "float", "double", "lo
 def shares_whole(stmt: Stmt, name: str) -> bool:
     """The statement gives a tensor, and no view of it, a second name or a place in a container."""
     node = stmt.node
+    if len(pairs := assigned(node)) > 1:  # `part, alias = x[:2], y`
+        return any(_named_again(value, {dotted(target)}, name) for target, value in pairs)
     if isinstance(node, cst.Assign):
         given, targets = node.value, {dotted(t.target) for t in node.targets}
         if isinstance(given, (cst.Tuple, cst.List, cst.Dict, cst.Set)) or len(node.targets) > 1:
             return name in stmt.uses or name in targets
-        while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
-            last = given.func.attr.value
-            if last not in _THEMSELVES and not is_change(given):
-                return False
-            given = given.args[0].value if last in _HANDED_BACK and given.args else given.func.value
-        return bool(dotted(given)) and name in {dotted(given), *targets} and {dotted(given)} != targets
+        return _named_again(given, targets, name)
     return isinstance(node, cst.Return) or shares(stmt, name) if name in stmt.uses else False
+
+
+def _named_again(given: cst.BaseExpression, targets: set[str], name: str) -> bool:
+    """The very tensor of the name, or under it, has another one in what is assigned."""
+    while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
+        last = given.func.attr.value
+        if last not in _THEMSELVES and not is_change(given):
+            return False
+        given = given.args[0].value if last in _HANDED_BACK and given.args else given.func.value
+    return bool(dotted(given)) and name in {dotted(given), *targets} and {dotted(given)} != targets
 
 
 def collected(name: str, stmt: Stmt) -> set[str]:

@@ -255,12 +255,25 @@ class Assignments:
                 holds = "the scope around holds" if outer else "callers hold too"
                 self.writer.tell("T2M611", "write of .data", f"written into the tensor, which {holds}")
                 return self.writer.text("{0}.copy_({1})", base, node.value)
+            if self.augmented.in_place.held_by_others(stmt, base.value):
+                return self.seen_by_others(stmt, base, node.value)
             why, tier = "the local tensor is bound again", Tier.EXACT
             if unseen:
                 why, tier = f"{why}; assumed: callers go on with what the function returns", Tier.ASSUMED
             self.writer.tell("T2M611", "write of .data", why, tier)
             return self.writer.text("{0} = {1}", base, node.value)
-        return None
+        return self.seen_by_others(stmt, base, node.value) if value.kind == "tensor" and _of_itself(node) else None
+
+    def seen_by_others(
+        self, stmt: Stmt, base: cst.BaseExpression, given: cst.BaseExpression
+    ) -> list[cst.BaseStatement] | None:
+        """`shadow = self.shadows[key]; shadow.data = ...`: the tensor stays where it stands, with other values."""
+        why, tier = "written into the tensor, which somebody else holds too", Tier.EXACT
+        if not _of_itself(stmt.node):
+            why, tier = f"{why}; assumed: what it gets has its shape and type", Tier.ASSUMED
+        self.writer.tell("T2M611", "write of .data", why, tier)
+        place, text = (code(self.writer.expression(each)) for each in (base, given))
+        return self.augmented.in_place.written(stmt, base, place, text)
 
     def of_others(self, given: cst.BaseExpression) -> bool:
         """No tensor, or an object of another library's class: `config.data = SimpleNamespace(size=32)`."""
@@ -347,6 +360,13 @@ def _of_somebody(value: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> b
     kept = _container(value)
     stored = (t.target for node in module.of_kind(cst.Assign) for t in node.targets)
     return all(type(target) is not cst.Subscript or _container(target) != kept for target in stored)
+
+
+def _of_itself(node: cst.CSTNode) -> bool:
+    """`x.data = x.data * 2`"""
+    target = node.targets[0].target if isinstance(node, cst.Assign) else None
+    parts = descend(node.value) if isinstance(node, cst.Assign) else ()
+    return target is not None and any(isinstance(n, cst.Attribute) and n.deep_equals(target) for n in parts)
 
 
 def _container(node: cst.BaseExpression) -> str:

@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.chains import TYPED, base, is_change, of_dict
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.sharing import fresh, is_data, is_gradient, kept, shares_whole
+from torch2ms.analysis.sharing import fresh, is_data, is_gradient, kept, makes, shares_whole
 from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.operands import parenthesised
 from torch2ms.analysis.syntax.tree import code, constant
@@ -90,13 +90,8 @@ class InPlace:
             return self.writer.translated(f"{place}[{WHOLE}] = {code(result)}")
         if not alone and set(methods) <= TURNING and isinstance(target, cst.Name):
             alone = not self.held_twice(stmt, target.value)  # a view of the memory that everybody goes on to show
-        if (
-            not alone
-            and isinstance(target, cst.Name)
-            and set(methods) <= TURNING
-            and target.value in self.writer.scope.params
-        ):
-            alone = handed_over(target.value, self.writer.scope, self.module, self.writer.project)
+            given = not alone and target.value in self.writer.scope.params
+            alone = alone or given and handed_over(target.value, self.writer.scope, self.module, self.writer.project)
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
@@ -292,11 +287,20 @@ class InPlace:
 
     def held_twice(self, stmt: Stmt, name: str) -> bool:
         """Somebody else has the very tensor by now, no view of it: `y = x`, `seen.append(x)`, a caller."""
+        loop, stmts = any(owner.is_loop for owner in stmt.ancestors()), self.writer.scope.body.walk()
+        return self.from_outside(name) or any(shares_whole(s, name) for s in stmts if loop or s.number < stmt.number)
+
+    def held_by_others(self, stmt: Stmt, name: str) -> bool:
+        """The name stands for a tensor that has another name, or a place in a container, already."""
+        stmts = self.writer.scope.body.walk()
+        again = {id(s) for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()}
+        taken = (shares_whole(s, name) for s in stmts if s.number < stmt.number or id(s) in again)
+        return self.from_outside(name) or any(taken) or not all(makes(s, name) for s in stmts if name in s.defs)
+
+    def from_outside(self, name: str) -> bool:
+        """The name is not, or not only, the function's own."""
         scope = self.writer.scope
-        if name in self.writer.captured or name in scope.params or name not in scope.locals:
-            return True
-        loop = any(owner.is_loop for owner in stmt.ancestors())
-        return any(shares_whole(s, name) for s in scope.body.walk() if loop or s.number < stmt.number)
+        return name in self.writer.captured or name in scope.params or name not in scope.locals
 
     def store(
         self,
